@@ -74,7 +74,7 @@ typedef struct hd_custom_arrays {
 typedef struct hd_custom_data {
   size_t struct_bytes;             /* sizeof(hd_custom_data) */
   const char *name;                /* its name in `data`: 1 to 32 letters, digits, '_' and '-', not a built-in one */
-  int32_t channels, height, width; /* 1 to 4, 1 to 65535 */
+  int32_t channels, height, width; /* 1 to 64, 1 to 65535 */
   hd_dtype dtype;                  /* HD_U8 or HD_F32 */
   int32_t classes;                 /* up to 65536; 0: targets */
   int32_t outputs;                 /* targets a sample; 0 with classes */
@@ -130,7 +130,7 @@ typedef struct hd_data_facts {
   const int64_t *per_class[2];     /* samples of each class; NULL with targets */
   int32_t outputs;                 /* targets a sample; 0 with classes */
   double target_low, target_high;  /* of all targets of the training set */
-  double mean[4], std[4];          /* per channel, of the training set; of bytes as numbers from 0 to 1 */
+  double mean[4], std[4];          /* of the first channels of the training set; of bytes as numbers from 0 to 1 */
   int64_t bad_count;               /* only with on-error skip; else such a sample is a failure */
   const hd_data_bad *bad;          /* in the order of the sets */
   const char *const *notes;        /* lines: classes without samples, folders that are not used; NULL after the last */
@@ -140,6 +140,7 @@ typedef struct hd_data_facts {
   int32_t window;         /* of a text: tokens of a sample, which are numbered as classes; 0: it is none */
   const char *tokens_are; /* "characters", "bytes" or "numbers" */
   int64_t tokens[2];      /* of training and validation, and of the test set */
+  const double *channel_mean, *channel_std; /* of all channels, as mean and std */
 } hd_data_facts;
 
 /* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._library import FormatError, ShapeError, UsageError, ffi
 
-MAX_CHANNELS = 4
+FEW_CHANNELS, MAX_CHANNELS = 4, 64
 MAX_LABEL = 65535
 WEIGHTS = (1e-18, 1e18)  # the least and the largest, beside 0
 
@@ -46,6 +46,25 @@ def _numbers(array: Any, what: str) -> np.ndarray:
     return result
 
 
+def _channel_axis(shape: tuple[int, ...], what: str) -> int:
+    """The first of the axes before and behind the sides that has 1 to 4 elements; or of more channels the one beside
+    equal sides, or that which is smaller than both."""
+    first, middle, last = shape[1:]
+    axis = 0
+    if min(first, last) <= FEW_CHANNELS:
+        axis = 1 if first <= FEW_CHANNELS else 3
+    elif middle in (1, last):  # a signal, or a square
+        axis = 1
+    elif first == middle:
+        axis = 3
+    elif min(first, last) < middle and first != last:
+        axis = 1 if first < last else 3
+    if axis == 0 or shape[axis] > MAX_CHANNELS:
+        raise ShapeError(f"expected 1 to {MAX_CHANNELS} channels in {what}, first or last, fewer than rows and columns, "
+                         f"found {shape}; reshape it")
+    return axis
+
+
 def samples(x: Any, what: str = "x") -> np.ndarray:
     """Samples as (N, C, H, W), from (N, C, H, W), (N, H, W, C), (N, H, W), (N, F) or (N).
 
@@ -58,11 +77,8 @@ def samples(x: Any, what: str = "x") -> np.ndarray:
     if not 1 <= x.ndim <= 4 or 0 in x.shape:
         raise ShapeError(f"expected {what} of the shape (N, C, H, W), (N, H, W) or (N, F) and not empty, "
                          f"found {x.shape}; reshape it")
-    if x.ndim == 4 and x.shape[1] > MAX_CHANNELS:
-        if x.shape[3] > MAX_CHANNELS:
-            raise ShapeError(f"expected 1 to {MAX_CHANNELS} channels in {what}, first or last, found {x.shape}; "
-                             "reshape it")
-        x = np.moveaxis(x, 3, 1)
+    if x.ndim == 4:
+        x = np.moveaxis(x, _channel_axis(x.shape, what), 1)
     x = x.reshape({1: (-1, 1, 1, 1), 2: (len(x), 1, 1, -1), 3: (len(x), 1, *x.shape[1:])}.get(x.ndim, x.shape))
     return _as_float32(x)
 

@@ -76,8 +76,8 @@ static void print_numbers(const hd_data_facts *f) {
   print_shape(f);
   cli_print("size       \t%s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
   if (f->columns == 0) {
-    print_channels("mean", f->mean, f->channels);
-    print_channels("std", f->std, f->channels);
+    print_channels("mean", f->channel_mean, f->channels);
+    print_channels("std", f->channel_std, f->channels);
   }
   if (f->classes)
     cli_print("classes    %s\n", cli_grouped(f->classes));
@@ -205,8 +205,8 @@ static void print_json(const hd_data_facts *f) {
   else
     cli_json(", 'outputs': %d, 'target_low': %e, 'target_high': %e", f->outputs, f->target_low, f->target_high);
   if (!f->window) {
-    json_channels("mean", f->mean, f->channels);
-    json_channels("std", f->std, f->channels);
+    json_channels("mean", f->channel_mean, f->channels);
+    json_channels("std", f->channel_std, f->channels);
   }
   if (f->columns > 0)
     json_columns(f);

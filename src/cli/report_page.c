@@ -75,7 +75,8 @@ static void put_facts(FILE *to, const report *r) {
   if (isfinite(score_of(r, -1, "f1")))
     fprintf(to, "; F1 %.4f on the test set, the mean over all labels", score_of(r, -1, "f1"));
   if (wrong >= 0 && isfinite(latest(r, 0, "test_iou")))
-    fprintf(to, "; %s wrong in %s test samples", cli_grouped_of(llround(wrong), "pixel"), cli_grouped(llround(tested)));
+    fprintf(to, "; %s wrong in %s test samples, test loss %.6g", cli_grouped_of(llround(wrong), "pixel"),
+            cli_grouped(llround(tested)), latest(r, 0, "test_loss"));
   else if (wrong >= 0)
     fprintf(to, "; %s of %s test samples wrong", cli_grouped(llround(wrong)), cli_grouped(llround(tested)));
   fprintf(to, ".</p>\n");

@@ -56,14 +56,16 @@ static inline float *hd__weight_after(void *target, const hd_plan_io *io) {
   return io->weighs ? (float *)target + (io->target_outputs > 0 ? io->target_outputs : 1) : NULL;
 }
 
+enum { HD_TABLE_MAX_CHANNELS = 4 };
+
 /* All samples of a source, where they stay in memory, so that a device may gather them itself: bytes or floats in
- * planes, x = fma(element, scale, shift) of the channel, with class numbers as targets. */
+ * planes, at most four, x = fma(element, scale, shift) of the channel, with class numbers as targets. */
 typedef struct hd_sample_table {
   const void *data;
   const int32_t *labels;
   int64_t count, elems, plane;
   bool bytes;
-  float scale[4], shift[4];
+  float scale[HD_TABLE_MAX_CHANNELS], shift[HD_TABLE_MAX_CHANNELS];
 } hd_sample_table;
 
 /* Flags that threads raise at a barrier. */

@@ -29,7 +29,7 @@ hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 /* The key of the file's metadata that has the loss of head %d, as a model file states it; the outputs are the heads. */
 #define HD_ONNX_HEAD_LOSS "heddle.loss.%d"
 
-enum { HD_ONNX_CHANNELS = 4 };
+enum { HD_ONNX_CHANNELS = 64 };
 
 /* The normalisation by the first nodes of a network: x * scale + shift of each channel, or (x - mean) / std of each
  * element of a row. It is not a layer of the description. `maps`: there is one. The range of x for pictures is only

@@ -92,6 +92,10 @@ static hd_status pad_to_shape(hd_onnx_window *w, hd_onnx_reader *r, const HdOnnx
       return hd__onnx_refuse(r, node, "expected a size for each side as output_shape, found others; export it again");
     const int64_t out = a ? a->ints[at] : side[i] * w->stride[i];
     const int64_t all = w->stride[i] * (side[i] - 1) + more[i] + w->dilation[i] * (w->kernel[i] - 1) + 1 - out;
+    if (!a && all < 0)
+      return hd__onnx_refuse(r, node,
+                             "expected a kernel that is at least as large as the stride with auto_pad, found a smaller "
+                             "one, of which programs make other sizes; write pads");
     w->begin[i] = all < 0 ? 0 : upper ? all / 2 : all - all / 2;
     w->end[i] = all - w->begin[i];
   }

@@ -55,6 +55,8 @@ static bool add_operator(hd_onnx_map *map, const char *op, const double constant
   return true;
 }
 
+static const hd_onnx_map *map_of(hd_onnx_reader *r, const char *name);
+
 /* ---- Rows ---- */
 
 /* A constant's number for each element of a row; false: it has others, or would add dimensions. */
@@ -95,25 +97,45 @@ static bool add_to_row(hd_onnx_map *map, const char *op, const double *constant,
   return !(is_div && constant_first);
 }
 
-static bool read_row_map(hd_onnx_map *out, hd_onnx_reader *r, const hd_onnx_map *before, const char *op,
-                         const char *constant, bool constant_first) {
-  HD_OWNED double *number = NULL;
+/* Room for a map of rows, which begins as `before`. */
+static bool make_row(hd_onnx_map *out, hd_onnx_reader *r, const hd_onnx_map *before) {
   if (r->row == 0 || ++r->row_maps > HD_ONNX_ROW_MAPS)
-    return false;
-  number = hd__malloc((size_t)r->row * sizeof *number);
-  if (!number || !read_elements(number, r, constant))
     return false;
   out->mean = hd__malloc(2 * (size_t)r->row * sizeof *out->mean);
   if (!out->mean)
     return false;
   out->std = out->mean + r->row;
   begin_row(out, before, r->row);
-  return add_to_row(out, op, number, constant_first, r->row);
+  return true;
+}
+
+static bool read_row_map(hd_onnx_map *out, hd_onnx_reader *r, const hd_onnx_map *before, const char *op,
+                         const char *constant, bool constant_first) {
+  HD_OWNED double *number = r->row > 0 ? hd__malloc((size_t)r->row * sizeof *number) : NULL;
+  return number && read_elements(number, r, constant) && make_row(out, r, before) &&
+         add_to_row(out, op, number, constant_first, r->row);
+}
+
+/* A number for each element of a row, or one for all. */
+static bool read_attribute(double *out, const hd_onnx_reader *r, const HdOnnx__Node *node, const char *name) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
+  if (!a || (a->n_floats != 1 && a->n_floats != (size_t)r->row))
+    return false;
+  for (int64_t i = 0; i < r->row; i++)
+    out[i] = (double)a->floats[a->n_floats == 1 ? 0 : i];
+  return true;
+}
+
+/* (x - offset) * scale */
+static bool read_scaler(hd_onnx_map *out, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const hd_onnx_map *before = map_of(r, hd__onnx_input(node, 0));
+  HD_OWNED double *number = r->row > 0 ? hd__malloc((size_t)r->row * sizeof *number) : NULL;
+  return before && number && make_row(out, r, before) && read_attribute(number, r, node, "offset") &&
+         add_to_row(out, "Sub", number, false, r->row) && read_attribute(number, r, node, "scale") &&
+         add_to_row(out, "Mul", number, false, r->row);
 }
 
 /* ---- Maps ---- */
-
-static const hd_onnx_map *map_of(hd_onnx_reader *r, const char *name);
 
 /* Whether a node converts the input to doubles, for exact maps of rows. */
 static bool makes_doubles(const hd_onnx_reader *r, const HdOnnx__Node *node) {
@@ -136,6 +158,8 @@ static bool read_map(hd_onnx_map *out, hd_onnx_reader *r, const HdOnnx__Node *no
   int op = 0;
   if (makes_doubles(r, node))
     return pass_on(out, r, node);
+  if (hd__onnx_is_scaler(node))
+    return read_scaler(out, r, node);
   while (op < 4 && !hd__onnx_producer(r, node->output[0], ops[op]))
     op++;
   if (op == 4 || node->n_input != 2 || r->out->input.channels == 0)

@@ -15,7 +15,7 @@
 #include "graph/model.h"
 #include "onnx/onnx_reader.h"
 
-enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2, TYPE_INT32 = 6, TYPE_INT64 = 7, TYPE_HALF = 10 };
+enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2, TYPE_INT32 = 6, TYPE_INT64 = 7, TYPE_HALF = 10, TYPE_DOUBLE = 11 };
 enum { MOST_SIDE = 1 << 20, MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
@@ -141,11 +141,26 @@ static void view_input(hd_onnx_reader *r, size_t rank, long long side[3], const 
   }
 }
 
+/* Whether numbers of another type become floats before anything else is done with them. */
+static bool becomes_floats(const hd_onnx_reader *r, const char *name, int type) {
+  bool becomes = type == TYPE_DOUBLE || type == TYPE_INT32 || type == TYPE_INT64;
+  for (size_t i = 0; i < r->graph->n_node && becomes; i++) {
+    const HdOnnx__Node *node = r->graph->node[i];
+    const bool casts = hd__onnx_is(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_FLOAT;
+    for (size_t k = 0; k < node->n_input && !casts && !hd__onnx_is_scaler(node); k++)
+      becomes = becomes && strcmp(node->input[k], name) != 0;
+  }
+  for (size_t i = 0; i < r->graph->n_output && becomes; i++)
+    becomes = !r->graph->output[i]->name || strcmp(r->graph->output[i]->name, name) != 0;
+  return becomes;
+}
+
 /* Its type, and the map of the input itself. */
 static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long long channels) {
   hd_onnx_map *map = &r->map[r->graph->n_node];
   const int type = input->type->tensor_type->elem_type;
-  if (type != TYPE_FLOAT && type != TYPE_UINT8 && type != TYPE_HALF && !reads_tokens(r, input->name, type))
+  if (type != TYPE_FLOAT && type != TYPE_UINT8 && type != TYPE_HALF && !reads_tokens(r, input->name, type) &&
+      !becomes_floats(r, input->name, type))
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected the input '%.80s' as float32 or uint8, found type %d; export it in float32", r->path,
                     input->name, type);
@@ -275,16 +290,50 @@ static hd_status write_heads(hd_onnx_reader *r, const HdOnnx__Model *model) {
   return HD_OK;
 }
 
-static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
-  const char *loss = entry_of(model, "heddle.loss");
-  hd_onnx_view last;
+/* The graph's input and the value that its outputs are of; of several heads its outputs are values of their own. */
+static hd_status find_ends(const HdOnnx__Value **input, const char **output, hd_onnx_reader *r, bool heads) {
   int inputs;
-  const HdOnnx__Value *input = find_input(r, &inputs);
-  const bool heads = loss && !strcmp(loss, hd__op_info(HD_OP_weighted_sum)->name);
-  if (inputs != 1 || (r->graph->n_output != 1 && !heads) || r->graph->n_output < 1 || !r->graph->output[0]->name)
+  *input = find_input(r, &inputs);
+  *output = hd__onnx_output(r);
+  const size_t outputs = r->graph->n_output;
+  if (inputs == 1 && heads && outputs > 0)
+    return HD_OK;
+  const char *name = outputs > 1 && r->graph->output[0]->name ? r->graph->output[0]->name : "";
+  const HdOnnx__Node *first = hd__onnx_producer(r, name, NULL);
+  if (inputs == 1 && !*output && first)
+    return hd__onnx_refuse(r, first,
+                           "expected one output, or labels and probabilities of the same scores, found %zu outputs of "
+                           "different values; export it with one",
+                           outputs);
+  if (inputs != 1 || !*output)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network of one input and one output, found %d and %zu; export it with one of each",
-                    r->path, inputs, r->graph->n_output);
+                    r->path, inputs, outputs);
+  return HD_OK;
+}
+
+/* The layers up to the scores, in the order that the file means. */
+static hd_status make_scores(hd_onnx_reader *r, const char *output, bool from_heddle) {
+  const char *scores = find_scores(r, output, from_heddle);
+  hd_onnx_view last;
+  HD_TRY(hd__onnx_view(&last, r, scores));
+  const HdOnnx__Node *softmax = hd__onnx_producer(r, output, NULL);
+  if (strcmp(hd__onnx_resolve(r, scores), hd__onnx_resolve(r, output)) != 0 && !is_over_classes(r, &last, softmax)) {
+    scores = output;
+    HD_TRY(hd__onnx_view(&last, r, scores));
+  }
+  const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
+  if (node && last.rank <= 2)
+    return hd__onnx_settle(&last, r, node);
+  return node && !hd__onnx_in_order(&last) && !has_classes_last(r, &last, node) ? hd__onnx_settle(&last, r, node)
+                                                                                : HD_OK;
+}
+
+static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
+  const char *loss = entry_of(model, "heddle.loss"), *output;
+  const HdOnnx__Value *input;
+  const bool heads = loss && !strcmp(loss, hd__op_info(HD_OP_weighted_sum)->name);
+  HD_TRY(find_ends(&input, &output, r, heads));
   write_name(r);
   HD_TRY(write_input(r, input));
   r->out->input.from_heddle = loss != NULL;
@@ -292,19 +341,11 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
     return write_heads(r, model);
   if (loss)
     HD_TRY(refuse_unscaling(r));
-  const char *scores = find_scores(r, r->graph->output[0]->name, loss);
-  HD_TRY(hd__onnx_view(&last, r, scores));
-  const HdOnnx__Node *softmax = hd__onnx_producer(r, r->graph->output[0]->name, NULL);
-  if (strcmp(hd__onnx_resolve(r, scores), hd__onnx_resolve(r, r->graph->output[0]->name)) != 0 &&
-      !is_over_classes(r, &last, softmax)) {
-    scores = r->graph->output[0]->name;
-    HD_TRY(hd__onnx_view(&last, r, scores));
-  }
-  const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
-  if (node && last.rank <= 2)
-    HD_TRY(hd__onnx_settle(&last, r, node));
-  else if (node && !hd__onnx_in_order(&last) && !has_classes_last(r, &last, node))
-    HD_TRY(hd__onnx_settle(&last, r, node));
+  HD_TRY(hd__onnx_skip_column(&output, r));
+  const char *binary = loss ? NULL : hd__onnx_binary_score(r, output);
+  HD_TRY(make_scores(r, binary ? binary : output, loss != NULL));
+  if (binary)
+    loss = "bce_with_logits";
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);
   return HD_OK;

@@ -4,6 +4,7 @@
  *     onnx_fold.c        constants: their numbers, and what is computed from them alone
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
  *     onnx_input.c       what the first nodes do to the input
+ *     onnx_outputs.c     what the outputs are of
  *     onnx_put.c         the layers and their names; what values are
  *     onnx_view.c        a tensor of the file as the elements of a layer
  *     onnx_shapes.c      operators that move elements, or none
@@ -191,6 +192,19 @@ bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);
  * description; HD_E_UNSUPPORTED if the map is not of positive numbers, or if another layer reads another one. */
 bool hd__onnx_is_input(hd_onnx_reader *r, const char *name);
 hd_status hd__onnx_take_input(hd_onnx_reader *r, const char *name);
+
+/* The value that all outputs are of, the only output mostly; labels and lists of probabilities are those of another
+ * value. NULL: they are of several. */
+const char *hd__onnx_output(const hd_onnx_reader *r);
+
+/* The score of a class, or of each label, whose probabilities a value is, for bce_with_logits; NULL: it is none. */
+const char *hd__onnx_binary_score(const hd_onnx_reader *r, const char *output);
+
+/* Skips a Reshape to (-1, 1), with which scikit-learn's regressors end, whatever number of targets they have. */
+hd_status hd__onnx_skip_column(const char **output, hd_onnx_reader *r);
+
+/* Whether a node is scikit-learn's (x - offset) * scale. */
+bool hd__onnx_is_scaler(const HdOnnx__Node *node);
 
 /* Attributes, with the format's defaults. */
 const HdOnnx__Attribute *hd__onnx_attribute(const HdOnnx__Node *node, const char *name);

@@ -31,6 +31,7 @@ shapes() {
   grep -q 'Confusion matrix' page.html
   grep -q '<th>pixels</th>.*<th>IoU</th>' page.html
   grep -q '<h1[^>]*>9[0-9.]* % test IoU' page.html
+  grep -q "test loss $(json_get test_loss <out | awk '{ printf "%.6g", $1 }')" page.html
   # the IoU of class 1 is that of eval
   awk '{ printf "%.2f %%\n", 100 * $1 }' <<<"$(json_get class_iou <eval | tr -d '[]' | cut -d, -f2)" >iou
   grep -A 1 '<td[^>]*>1</td>' page.html | grep -qF "<td>$(cat iou)</td>"

@@ -223,6 +223,12 @@ NETWORKS = [
         "a swish of a scaled value", "", 3,
         ROW + "b = Mul(a, c) d = Sigmoid(b) e = Mul(a, d) y = MatMul(e, w)}",
     ),
+    ("a transposed convolution that keeps the side times the stride", "", 3,
+     "(float[N,1,3,3] x) => (float[N,36] y) <float[1,1,3,3] k = {1, 2, 3, 4, 5, 6, 7, 8, 9}>"
+     '{a = ConvTranspose <auto_pad = "SAME_UPPER", strides = [2, 2]> (x, k) y = Flatten(a)}'),
+    ("one with a kernel smaller than the stride", "at least as large as the stride", 3,
+     "(float[N,1,3,3] x) => (float[N,25] y) <float[1,1,1,1] k = {2}>"
+     '{a = ConvTranspose <auto_pad = "SAME_UPPER", strides = [2, 2]> (x, k) y = Flatten(a)}'),
     (
         "the quotient of sizes, rounded up", "", 3,
         "(float[N,1,7,4] x) => (float[N,16] y) <float[1,1,1,1] k = {2}, int64 h = {2}, int64 two = {2},"

@@ -94,6 +94,33 @@ def test_kinds():
     assert run.predict(x).shape == (120, 2) and run.evaluate().mean_absolute_error > 0
 
 
+def test_many_channels():
+    """pictures of 13 channels, first or last, and signals are trained on, predicted, exported and read back"""
+    z = rng.integers(0, 256, (120, 13, 8, 8), dtype=np.uint8)
+    options = dict(epochs=2, batch=16, progress=False)
+    conv = "layers:\n  - conv: {op: conv2d, out: 5, kernel: 3}\n"
+    model = MODEL.replace("[3, 8, 8]", "[13, 8, 8]").replace("layers:\n", conv)
+    run = heddle.train(model, (z, y), out=path("many"), **options)
+    last = np.moveaxis(z, 1, 3)
+    np.savez(path("first.npz"), x=z, y=y)
+    np.savez(path("last.npz"), x=last, y=y)
+    for i, data in enumerate(((last, y), Samples(z, y), path("first.npz"), path("last.npz"))):
+        assert heddle.train(model, data, out=path(f"many-{i}"), **options).digest == run.digest, i
+    assert run.evaluate().samples == 24 and run.evaluate((last, y)).loss > 0
+    scores = run.predict(z)
+    assert np.array_equal(scores, run.predict(last))
+    run.export(onnx=path("many.onnx"), c=path("many.c"))
+    assert "pixel[832]" in pathlib.Path(path("many.c")).read_text()
+    again = heddle.train(path("many.onnx"), (z, y), out=path("again"), max_steps=1, lr=1e-30, optimizer="sgd", batch=16,
+                         progress=False)
+    assert np.abs(again.predict(z) - scores).max() < 1e-6
+    signals = rng.normal(size=(60, 9, 1, 32)).astype(np.float32)
+    signal = heddle.train("model: s\ninput: [9, 32]\nlayers:\n  - conv: {op: conv1d, out: 4, kernel: 5}\n"
+                          "  - flat: {op: flatten}\n  - fc: {op: linear, out: 4}\n", (signals, y[:60]),
+                          out=path("signals"), **options)
+    assert signal.predict(signals).shape == (60, 4)
+
+
 def test_sets():
     """data sets in Python give the weights of arrays: by sample and batch, cached or not, on threads and workers"""
     wanted = train((x, y, x[:9], y[:9])).digest

@@ -42,7 +42,8 @@ def test_arrays():
     refused(heddle.UsageError, "found dtype object", (np.array([[1], [1, 2]], object), y[:2]))
     refused(heddle.ShapeError, "not empty, found (0, 28, 28)", (x[:0], y[:0]))
     refused(heddle.ShapeError, "found (40, 1, 28, 28, 1)", (x[:, None, ..., None], y))
-    refused(heddle.ShapeError, "expected 1 to 4 channels in x, first or last", (np.zeros((4, 5, 6, 7)), y[:4]))
+    for shape in ((4, 8, 6, 7), (4, 65, 80, 90), (4, 9, 8, 9)):
+        refused(heddle.ShapeError, "expected 1 to 64 channels in x, first or last", (np.zeros(shape), y[:4]))
     refused(heddle.ShapeError, "expected 40 labels in y, one for each sample, found 39", (x, y[:39]))
     refused(heddle.FormatError, "class labels from 0 to 65535 in y, found -1", (x, y - 1))
     refused(heddle.FormatError, "found NaN in sample", (x, np.where(y == 3, np.nan, y)), "regression")

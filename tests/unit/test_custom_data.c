@@ -170,8 +170,8 @@ static void test_bad(void) {
   refused(&train, other, HD_E_USAGE, "found 'digits'", "a built-in name");
   other.name = "a/b";
   refused(&train, other, HD_E_USAGE, "found 'a/b'", "a name that is a path");
-  other = custom, other.channels = 5;
-  refused(&train, other, HD_E_USAGE, "found 5x2x3", "five channels");
+  other = custom, other.channels = 65;
+  refused(&train, other, HD_E_USAGE, "found 65x2x3", "65 channels");
   other = custom, other.width = 0;
   refused(&train, other, HD_E_USAGE, "found 1x2x0", "no width");
   other = custom, other.dtype = HD_I32;

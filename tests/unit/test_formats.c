@@ -414,7 +414,7 @@ static void bad_head(const char *dictionary, const char *says, const char *title
 }
 
 static void test_bad_npy(void) {
-  static const uint8_t bytes[64];
+  static const uint8_t bytes[336];
   const char *folder = make_small("bad");
   bad_head("{'descr': '|O', 'fortran_order': False, 'shape': (3, 2, 2), }", "(Python objects)", "an array of objects");
   bad_head("{'descr': '<U4', 'fortran_order': False, 'shape': (3, 2, 2), }", "'<U4'", "an array of texts");
@@ -441,7 +441,9 @@ static void test_bad_npy(void) {
   put_npy(in_scratch("bad/x_train.npy"), "|u1", bytes, 0, "(0, 2, 2)");
   refused(folder, HD_E_FORMAT, "at least one sample", "an empty array");
   put_npy(in_scratch("bad/x_train.npy"), "|u1", bytes, 60, "(1, 5, 2, 6)");
-  refused(folder, HD_E_FORMAT, "1 to 4 channels", "six channels");
+  refused(folder, HD_E_FORMAT, "fewer than rows and columns", "five or six channels");
+  put_npy(in_scratch("bad/x_train.npy"), "|u1", bytes, 325, "(1, 65, 1, 5)");
+  refused(folder, HD_E_FORMAT, "1 to 64 channels", "65 channels");
   put_file(in_scratch("bad/x_train.npy"), "\x93NUMPY\x01", 7);
   refused(folder, HD_E_FORMAT, "expected an NPY file", "a file of seven bytes");
   put_file(in_scratch("bad/x_train.npy"), "\x93NUMPY\x04\0\4\0{}\n ", 14);

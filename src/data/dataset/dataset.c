@@ -215,6 +215,7 @@ static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
     marked += marks[i];
   *test = *train;
   test->count = marked;
+  test->left_out = 0;
   test->images = NULL;
   test->floats = NULL;
   test->labels = NULL;

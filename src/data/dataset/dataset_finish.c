@@ -27,6 +27,27 @@ static hd_status check_split(hd_ctx *ctx, const char *name, const hd_split *s) {
                   what, found);
 }
 
+/* Whether a pixel has a class. */
+static bool has_classes(const hd_split *s) {
+  const int64_t bytes = hd__split_mask_bytes(s);
+  int64_t i = 0;
+  while (i < bytes && s->masks[i] == HD_NO_CLASS)
+    i++;
+  return i < bytes;
+}
+
+/* Masks are of several pixels, of which one has a class at least. */
+static hd_status check_masks(hd_ctx *ctx, const char *name, const hd_split *s, const char *part) {
+  if (!s->mixed && hd__split_plane(s) == 1)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected masks of several pixels, found 1x1; give pictures of one pixel a label each", name);
+  return has_classes(s) ? HD_OK
+                        : hd__fail(ctx, HD_E_FORMAT,
+                                   "%s: expected pixels with a class in the %s set, found %d, no class, in all; number "
+                                   "the classes from 0",
+                                   name, part, HD_NO_CLASS);
+}
+
 static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_split *a, const hd_split *b) {
   if (!a->mixed && !b->mixed && (a->channels != b->channels || a->height != b->height || a->width != b->width))
     return hd__fail(ctx, HD_E_FORMAT,
@@ -207,6 +228,9 @@ hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_req
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
+  for (int s = 0; s < 2; s++)
+    if (split[s].masked)
+      HD_TRY(check_masks(ctx, data->name, &split[s], s ? "test" : "training"));
   HD_TRY(hd__weights_check(ctx, data->name, &split[0], "training set"));
   HD_TRY(hd__weights_check(ctx, data->name, &split[1], "test set"));
   HD_TRY(prepare_decoding(data, ctx, request));

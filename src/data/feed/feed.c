@@ -16,8 +16,8 @@ hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_split *split, const
                     .kernels = kernels,
                     .count = split->count,
                     .lock = PTHREAD_MUTEX_INITIALIZER};
-  if (split->channels > HD_FEED_MAX_CHANNELS)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS,
+  if (split->channels > HD_DATA_MAX_CHANNELS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_DATA_MAX_CHANNELS,
                     split->channels);
   for (int c = 0; c < split->channels; c++) {
     feed->scale[c] = (float)(1 / ((split->elem == HD_ELEM_U8 ? 255 : 1) * std[c]));
@@ -398,8 +398,8 @@ bool hd__feed_table(hd_sample_table *out, const hd_feed *feed) {
                            .bytes = split->elem == HD_ELEM_U8};
   memcpy(out->scale, feed->scale, sizeof out->scale);
   memcpy(out->shift, feed->shift, sizeof out->shift);
-  return hd__split_in_memory(split) && !feed->pipeline && !feed->features.memory && split->labels && !split->weights &&
-         split->count <= INT32_MAX;
+  return hd__split_in_memory(split) && split->channels <= HD_TABLE_MAX_CHANNELS && !feed->pipeline &&
+         !feed->features.memory && split->labels && !split->weights && split->count <= INT32_MAX;
 }
 
 static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {

@@ -21,8 +21,6 @@
 #include "data/feed/sample_views.h"
 #include "data/feed/target_scale.h"
 
-enum { HD_FEED_MAX_CHANNELS = 4 };
-
 /* What a network's first layers make of each sample, kept by the caller: `elems` numbers for each sample of the feed in
  * file order, with views one view after the other. NULL: samples are read. */
 typedef struct hd_kept_values {
@@ -34,7 +32,7 @@ typedef struct hd_feed {
   const hd_split *split;
   const double *mean, *std; /* per channel, of pixels in [0, 1] or of floats; the caller's */
   const hd_kernels *kernels;
-  float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
+  float scale[HD_DATA_MAX_CHANNELS], shift[HD_DATA_MAX_CHANNELS];
   float left;        /* the shift that samples come without */
   int64_t offset[2]; /* of a text's windows: in the two epochs whose orders are kept */
   int64_t count;     /* positions of an epoch */

@@ -69,7 +69,7 @@ static hd_status read_shape(int shape[3], int *classes, hd_ctx *ctx, const char 
   enum { MOST_SIDE = 256, MOST_CLASSES = 1000 };
   int *c = &shape[0], *h = &shape[1], *w = &shape[2], end = 0, behind = 0;
   *classes = 10;
-  const bool is_shape = sscanf(name, "random:%1d%*1[x]%3d%*1[x]%3d%n", c, h, w, &end) == 3;
+  const bool is_shape = sscanf(name, "random:%2d%*1[x]%3d%*1[x]%3d%n", c, h, w, &end) == 3;
   if (is_shape && name[end] == ':')
     end += sscanf(name + end, ":%4d%n", classes, &behind) == 1 ? behind : 0;
   if (is_shape && !name[end] && *c >= 1 && *c <= HD_DATA_MAX_CHANNELS && *h >= 1 && *h <= MOST_SIDE && *w >= 1 &&

@@ -6,7 +6,7 @@
  * A mask has its picture's name and size; its pixels are numbers, those of a grey PNG or places in a palette. 255 is no
  * class. PATH/classes.txt, if it is there, names the classes, a line for each. Pictures are in the order of the bytes
  * of their names. Masks are decoded when the set is opened, and so are pictures of one size; pictures of several sizes
- * are decoded on demand. */
+ * are decoded on demand. To skip what cannot be read, pairs are decoded once more before, and left out. */
 #include "data/formats/formats.h"
 
 #include <dirent.h>
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/text_buffer.h"
 #include "data/images/image_file.h"
 #include "platform/file.h"
 #include "platform/parallel_for.h"
@@ -146,13 +147,17 @@ static hd_status read_head(hd_photo_head *out, hd_ctx *ctx, const set *s, int i)
   return hd__photo_head(out, ctx, path, file.bytes, file.length, s->rules);
 }
 
-/* The sizes of all pictures; grey if all are. */
-static hd_status read_heads(set *s, hd_ctx *ctx) {
-  hd_photo_head head;
+/* The sizes of all pictures, 0 x 0 for those that are skipped; grey if all are. */
+static hd_status read_heads(set *s, hd_ctx *ctx, bool skip) {
   s->channels = 1;
   HD_TRY(HD_NEW(s->size, s->picture.count, ctx, "%s: out of memory for the sizes of pictures", s->images));
   for (int i = 0; i < s->picture.count; i++) {
-    HD_TRY(read_head(&head, ctx, s, i));
+    hd_photo_head head = {.grey = true};
+    const hd_status status = read_head(&head, ctx, s, i);
+    if (status != HD_OK && (!skip || status == HD_E_NOMEM))
+      return status;
+    if (status != HD_OK)
+      continue;
     memcpy(s->size[i], head.size, sizeof head.size);
     s->channels = head.grey ? s->channels : 3;
   }
@@ -211,6 +216,76 @@ static void decode_some(void *arg, int64_t first, int64_t end) {
   }
 }
 
+/* ---- Pairs that cannot be read ---- */
+
+/* Pairs that several threads try to read. */
+typedef struct trial {
+  const set *set;
+  uint8_t *bad;
+  atomic_bool starved;
+} trial;
+
+static hd_status try_pair(const set *s, hd_ctx *ctx, int64_t i) {
+  hd_photo_head head;
+  HD_TRY(read_head(&head, ctx, s, (int)i));
+  const int64_t pixels = (int64_t)head.size[0] * head.size[1];
+  HD_OWNED uint8_t *room = hd__malloc((size_t)(pixels * (s->channels + 1)));
+  HD_TRY(HD_ALLOCATED(room, ctx, "%s: out of memory for a picture", s->images));
+  HD_TRY(read_picture(room, ctx, s, s->channels, i));
+  return read_mask(room + pixels * s->channels, ctx, s, i);
+}
+
+static void try_some(void *arg, int64_t first, int64_t end) {
+  trial *t = arg;
+  for (int64_t i = first; i < end; i++) {
+    hd_ctx ctx = {0};
+    const hd_status status = try_pair(t->set, &ctx, i);
+    t->bad[i] = status != HD_OK;
+    if (status == HD_E_NOMEM)
+      atomic_store(&t->starved, true);
+  }
+}
+
+/* Keeps the pairs without a mark; how many. */
+static int keep_good(set *s, const uint8_t *bad) {
+  int kept = 0;
+  for (int i = 0; i < s->picture.count; i++) {
+    if (bad[i]) {
+      free(s->picture.entry[i]);
+      continue;
+    }
+    s->picture.entry[kept] = s->picture.entry[i];
+    memcpy(s->size[kept++], s->size[i], sizeof s->size[i]);
+  }
+  return s->picture.count = kept;
+}
+
+/* Leaves out pairs that cannot be read; at least one must be left. */
+static hd_status leave_out_bad(hd_dataset *out, int part, set *s, hd_ctx *ctx) {
+  const int all = s->picture.count;
+  HD_OWNED uint8_t *bad = NULL;
+  hd_ctx why = {0};
+  int first = 0, count = 0;
+  HD_TRY(HD_NEW(bad, all, ctx, "%s: out of memory for a list of pictures", s->images));
+  trial t = {.set = s, .bad = bad};
+  hd__parallel_for(all, GRAIN, try_some, &t);
+  if (t.starved)
+    return no_memory(ctx, s->images);
+  for (int i = all - 1; i >= 0; i--) {
+    first = bad[i] ? i : first;
+    count += bad[i];
+  }
+  if (count == 0 || try_pair(s, count == all ? ctx : &why, first) == HD_OK)
+    return HD_OK;
+  if (count == all)
+    return hd__fail_in(ctx, HD_E_FORMAT, "no picture of %d can be read", all);
+  out->split[part].left_out = all - keep_good(s, bad);
+  return hd__dataset_note(out, ctx,
+                          "%s: %d of %d pictures are left out with their masks, since one of both cannot be "
+                          "read: %s",
+                          s->images, count, all, why.message);
+}
+
 static hd_status decode_all(const hd_split *split, hd_split_memory *to, hd_ctx *ctx, const set *s) {
   job j = {.set = s, .split = split, .to = to, .worst = split->count};
   hd__parallel_for(split->count, GRAIN, decode_some, &j);
@@ -219,8 +294,12 @@ static hd_status decode_all(const hd_split *split, hd_split_memory *to, hd_ctx *
 
 static hd_status take_same_size(hd_dataset *out, int part, hd_ctx *ctx, const set *s, int channels) {
   hd_split *d = &out->split[part];
-  *d = (hd_split){
-      .count = s->picture.count, .channels = channels, .height = s->size[0][0], .width = s->size[0][1], .masked = true};
+  *d = (hd_split){.count = s->picture.count,
+                  .left_out = d->left_out,
+                  .channels = channels,
+                  .height = s->size[0][0],
+                  .width = s->size[0][1],
+                  .masked = true};
   HD_TRY(hd__split_allocate(&out->memory[part], d, ctx, s->images));
   return decode_all(d, &out->memory[part], ctx, s);
 }
@@ -262,6 +341,7 @@ static hd_status take_sizes(hd_dataset *out, int part, hd_ctx *ctx, folder *f, i
   hd_split *d = &out->split[part];
   HD_TRY(HD_NEW(s->place, s->picture.count + 1, ctx, "%s: out of memory for the list of masks", s->masks));
   *d = (hd_split){.count = s->picture.count,
+                  .left_out = d->left_out,
                   .channels = channels,
                   .mixed = f->mixed,
                   .get = get,
@@ -295,21 +375,52 @@ static bool takes(hd_ctx *ctx, const char *path) {
   return find_set(&found, path, "") || find_set(&found, path, "train");
 }
 
-static hd_status open_set(set *s, hd_ctx *ctx, hd_photo_rules rules) {
-  s->rules = rules;
+static hd_status open_set(hd_dataset *out, int part, set *s, hd_ctx *ctx, const hd_dataset_request *request) {
+  s->rules = request->photos;
   HD_TRY(list(&s->picture, ctx, s->images));
   HD_TRY(list(&s->mask, ctx, s->masks));
   HD_TRY(check_pairs(ctx, s));
-  return read_heads(s, ctx);
+  HD_TRY(read_heads(s, ctx, request->skip));
+  return request->skip ? leave_out_bad(out, part, s, ctx) : HD_OK;
 }
 
-/* The test set beside train/, if there is one. */
-static bool find_test(set *out, const char *path) {
-  static const char *const name[] = {"test", "val", "valid", "validation", "dev"};
-  size_t i = 0;
-  while (i < sizeof name / sizeof *name && !find_set(out, path, name[i]))
+enum { TESTS = 5 };
+static const char *const tests[TESTS] = {"test", "val", "valid", "validation", "dev"};
+
+/* The test set beside train/, if there is one; its name, or NULL. */
+static const char *find_test(set *out, const char *path) {
+  int i = 0;
+  while (i < TESTS && !find_set(out, path, tests[i]))
     i++;
-  return i < sizeof name / sizeof *name;
+  return i < TESTS ? tests[i] : NULL;
+}
+
+/* A folder that could be a set has both pictures and masks, or neither. */
+static hd_status refuse_halves(hd_ctx *ctx, const char *path) {
+  for (int i = 0; i < TESTS; i++) {
+    set half;
+    const bool whole = find_set(&half, path, tests[i]);
+    const bool images = hd__file_is_folder(half.images), masks = hd__file_is_folder(half.masks);
+    if (!whole && (images || masks))
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected %s beside it, found none; add it, or move the folder elsewhere",
+                      images ? half.images : half.masks, images ? half.masks : half.images);
+  }
+  return HD_OK;
+}
+
+/* Notes sets that are not used. */
+static hd_status note_unused(hd_dataset *out, hd_ctx *ctx, const char *path, const char *test, bool parts) {
+  char unused[64] = "";
+  hd_line line = {unused, sizeof unused, 0};
+  set other;
+  for (int i = 0; i < TESTS; i++)
+    if ((!test || strcmp(test, tests[i]) != 0) && find_set(&other, path, tests[i]))
+      hd__line_add(&line, "%s%s", line.length ? ", " : "", tests[i]);
+  return line.length == 0 ? HD_OK
+                          : hd__dataset_note(out, ctx, "%s: not used: %s; the test set is %s", path, unused,
+                                             test    ? test
+                                             : parts ? "a fifth of train"
+                                                     : "a fifth of images");
 }
 
 /* "photos/images: 000.png 16x16 and 004.png 32x32", if two pictures have other sizes. */
@@ -368,9 +479,12 @@ static hd_status find_pictures(hd_dataset *out, folder *f, hd_ctx *ctx, const hd
   HD_MAPPED file = {0};
   if (!parts)
     find_set(&f->part[0], path, "");
-  HD_TRY(open_set(&f->part[0], ctx, request->photos));
-  if (parts && find_test(&f->part[1], path))
-    HD_TRY(open_set(&f->part[1], ctx, request->photos));
+  HD_TRY(refuse_halves(ctx, path));
+  const char *test = parts ? find_test(&f->part[1], path) : NULL;
+  HD_TRY(note_unused(out, ctx, path, test, parts));
+  HD_TRY(open_set(out, 0, &f->part[0], ctx, request));
+  if (test)
+    HD_TRY(open_set(out, 1, &f->part[1], ctx, request));
   HD_TRY(mask_path(mask, ctx, &f->part[0], f->part[0].picture.entry[0]->d_name));
   HD_TRY(hd__file_read(&file, ctx, mask));
   HD_TRY(hd__png_palette(&out->palette, ctx, mask, file.bytes, file.length));

@@ -51,6 +51,20 @@ typedef struct strides {
   int64_t stride[4];
 } strides;
 
+/* The axis of an array's channels: the first of those before and behind the sides that has 1 to 4 elements; or of more
+ * channels the one beside equal sides, or that which is smaller than both; -1: neither is. */
+static int channel_axis(const hd_npy *a) {
+  enum { FIRST = 1, LAST = 3, FEW = 4 };
+  const int64_t first = a->size[FIRST], middle = a->size[2], last = a->size[LAST];
+  if (first <= FEW || last <= FEW)
+    return first <= FEW ? FIRST : LAST;
+  if (middle == 1 || middle == last) /* a signal, or a square */
+    return FIRST;
+  if (first == middle)
+    return LAST;
+  return first < middle && first < last ? FIRST : last < first && last < middle ? LAST : -1;
+}
+
 /* Derives the samples' shape from the array's. */
 static hd_status see_samples(hd_split *out, strides *v, hd_ctx *ctx, const hd_named_array *array) {
   const hd_npy *a = &array->npy;
@@ -63,9 +77,14 @@ static hd_status see_samples(hd_split *out, strides *v, hd_ctx *ctx, const hd_na
   if (a->rank == 3)
     h = 1, w = 2;
   if (a->rank == 4) {
-    c = a->size[1] >= 1 && a->size[1] <= HD_DATA_MAX_CHANNELS ? 1 : 3;
+    c = channel_axis(a);
     h = c == 1 ? 2 : 1;
     w = h + 1;
+    if (c < 0)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected channels, first or last, that are fewer than rows and columns, found samples of "
+                      "%lldx%lldx%lld, of which either may be channels; make the pictures square",
+                      array->name, (long long)a->size[1], (long long)a->size[2], (long long)a->size[3]);
   }
   const int axis[4] = {0, c, h, w};
   int64_t size[4];

@@ -113,6 +113,23 @@ static hd_status check_mask(const reader *r, const int size[2], hd_ctx *ctx, con
   return HD_OK;
 }
 
+/* Places beyond a palette have no colour, but 255 is no class. */
+static hd_status check_places(const reader *r, hd_ctx *ctx, const char *path) {
+  enum { NO_CLASS = 255 };
+  png_colorp color;
+  int count = 0;
+  if (png_get_color_type(r->png, r->info) != PNG_COLOR_TYPE_PALETTE || !png_get_PLTE(r->png, r->info, &color, &count))
+    return HD_OK;
+  for (int y = 0; y < r->height; y++)
+    for (int x = 0; x < r->width; x++)
+      if (r->row[y][x] >= count && r->row[y][x] != NO_CLASS)
+        return hd__fail(ctx, HD_E_FORMAT,
+                        "%s: expected places in its palette of %d colour%s, or %d for no class, found %d in row %d, "
+                        "column %d; save the mask again",
+                        path, count, count == 1 ? "" : "s", NO_CLASS, r->row[y][x], y, x);
+  return HD_OK;
+}
+
 /* size: of the mask that is wanted; NULL: a picture is. */
 static hd_status decode(reader *r, const int size[2], hd_ctx *ctx, const char *path) {
   HD_TRY(set_up(r, ctx, path));
@@ -135,7 +152,7 @@ static hd_status decode(reader *r, const int size[2], hd_ctx *ctx, const char *p
   else
     transform(r);
   read_rows(r);
-  return HD_OK;
+  return size ? check_places(r, ctx, path) : HD_OK;
 }
 
 /* The format of a file that is not PNG, for messages. */

@@ -53,6 +53,8 @@ int64_t hd__skips_count(const hd_split *split) {
   return split->skips ? __atomic_load_n(&split->skips->marks->found, __ATOMIC_RELAXED) : 0;
 }
 
+int64_t hd__skips_unread(const hd_split *split) { return hd__skips_count(split) + split->left_out; }
+
 int64_t hd__skips_list(int64_t *sample, const hd_split *split, int64_t most) {
   int64_t found = 0;
   for (int64_t i = 0; i < split->count && found < most; i++)

@@ -37,3 +37,6 @@ hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_split *s
 /* Whether a sample is marked, and the number of marked ones. */
 bool hd__skips_has(const hd_split *split, int64_t sample);
 int64_t hd__skips_count(const hd_split *split);
+
+/* All that could not be read: those, and the ones that are none of the samples. */
+int64_t hd__skips_unread(const hd_split *split);

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-enum { HD_DATA_MAX_CHANNELS = 4, HD_DATA_MAX_SIDE = 65535, HD_DATA_MAX_CLASSES = 65536, HD_DATA_PARTS = 4 };
+enum { HD_DATA_MAX_CHANNELS = 64, HD_DATA_MAX_SIDE = 65535, HD_DATA_MAX_CLASSES = 65536, HD_DATA_PARTS = 4 };
 
 /* In a mask: a pixel that has no class, and does not count. Classes are below it. */
 enum { HD_NO_CLASS = 255 };
@@ -64,6 +64,7 @@ struct hd_split {
   double token_bytes;     /* of a token of a text, on average; 0: unknown */
   bool whole_answers;     /* windows are right if all their labels are guessed: tasks, not a text */
   struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */
+  int64_t left_out;       /* unreadable ones that are none of the samples */
   uint64_t key;           /* identifies the samples before they are decoded; 0: nothing */
 
   const int32_t *labels;          /* class numbers; NULL with targets */

@@ -180,8 +180,10 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
                              .outputs = d->outputs,
                              .notes = (const char *const *)l->data->note,
                              .validation = hd__dataset_train(l->data)->validation};
-  memcpy(l->facts.mean, l->data->statistics.mean, (size_t)d->channels * sizeof(double));
-  memcpy(l->facts.std, l->data->statistics.std, (size_t)d->channels * sizeof(double));
+  memcpy(l->facts.mean, l->data->statistics.mean, sizeof l->facts.mean);
+  memcpy(l->facts.std, l->data->statistics.std, sizeof l->facts.std);
+  l->facts.channel_mean = l->data->statistics.mean;
+  l->facts.channel_std = l->data->statistics.std;
   find_targets(l);
   describe_windows(l);
   HD_TRY(list_columns(l, ctx));

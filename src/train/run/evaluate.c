@@ -111,7 +111,10 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
                     "predict gives the classes of single samples",
                     HD_MAX_CLASSES_REPORTED, classes);
   const int64_t skipped = hd__skips_count(test);
-  *out = (hd_evaluation){.samples = test->count - skipped, .skipped = skipped, .classes = classes, .part = e->part};
+  *out = (hd_evaluation){.samples = test->count - skipped,
+                         .skipped = hd__skips_unread(test),
+                         .classes = classes,
+                         .part = e->part};
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
   out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
   out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);

@@ -9,7 +9,12 @@
 #include "base/text_buffer.h"
 #include "data/feed/feed_options.h"
 
-enum { BYTE_RANGE = 255, LIST_BYTES = 160, CHANNELS = HD_ONNX_CHANNELS };
+enum {
+  BYTE_RANGE = 255,
+  SHOWN = 4,
+  CHANNELS = HD_ONNX_CHANNELS,
+  LIST_BYTES = 64 + 2 * CHANNELS * (HD_NUMBER_BYTES + 2)
+};
 
 /* The network's normalisation of samples, (x - mean) / std; `range`: x is a byte of a picture divided by it. */
 typedef struct own_map {
@@ -117,7 +122,11 @@ static hd_status choose(hd_line *note, hd_ctx *ctx, hd_config *config, const hd_
                     "--model %s: expected mean and std of pixels from 0 to 1 in its first nodes, found others; if its "
                     "pixels are from 0 to 255 give --transforms '%s', else '%s'",
                     network->source, write_list(list, &map, BYTE_RANGE), write_list(other, &map, 1));
-  hd__line_add(note, "so the data get --transforms '%s'", write_list(list, &map, range));
+  write_list(list, &map, range);
+  if (map.channels > SHOWN)
+    hd__line_add(note, "so the data are normalised by the same numbers");
+  else
+    hd__line_add(note, "so the data get --transforms '%s'", list);
   return hd__config_suggest(config, ctx, HD_OPT_TRANSFORMS, list);
 }
 
@@ -150,6 +159,19 @@ static hd_status adopt_row(hd_line *note, hd_ctx *ctx, const hd_network *network
   return HD_OK;
 }
 
+/* The beginning of the note; the numbers of many channels would fill a page. */
+static void describe(hd_line *note, const own_map *map, const char *source) {
+  if (map->channels > SHOWN) {
+    hd__line_add(note, "%s normalises each of its %d channels, ", source, map->channels);
+    return;
+  }
+  hd__line_add(note, "%s normalises its input, (x - ", source);
+  add_numbers(note, map->mean, map->channels, 1);
+  hd__line_add(note, ") / ");
+  add_numbers(note, map->std, map->channels, 1);
+  hd__line_add(note, ", ");
+}
+
 hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
                               const hd_dataset *data, const hd_kernels *kernels) {
   const hd_onnx_input *in = &network->input;
@@ -160,11 +182,7 @@ hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *
     return adopt_row(&l, ctx, network, data);
   if (!in->maps || in->channels != hd__dataset_train(data)->channels)
     return HD_OK;
-  hd__line_add(&l, "%s normalises its input, (x - ", network->source);
-  add_numbers(&l, map.mean, map.channels, 1);
-  hd__line_add(&l, ") / ");
-  add_numbers(&l, map.std, map.channels, 1);
-  hd__line_add(&l, ", ");
+  describe(&l, &map, network->source);
   if (!hd__config_given(config, HD_OPT_TRANSFORMS) && !hd__config_given(config, HD_OPT_EVAL_TRANSFORMS))
     return choose(&l, ctx, config, network, data, kernels);
   hd_transform_lists train = hd__transform_lists(config), eval = train;

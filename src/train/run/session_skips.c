@@ -90,7 +90,7 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
   if (s->run.settings->on_error != HD_ON_ERROR_SKIP)
     return HD_OK;
-  s->report.facts.skipped = hd__skips_count(hd__dataset_train(s->input.data));
-  s->report.facts.test_skipped = hd__skips_count(hd__dataset_test(s->input.data));
+  s->report.facts.skipped = hd__skips_unread(hd__dataset_train(s->input.data));
+  s->report.facts.test_skipped = hd__skips_unread(hd__dataset_test(s->input.data));
   return hd__record_note_skips(s->run.record, ctx, s->input.data);
 }

@@ -175,8 +175,8 @@ hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device
 }
 
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_dataset *data) {
-  json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_count(hd__dataset_train(data)), "test",
-                              (json_int_t)hd__skips_count(hd__dataset_test(data)));
+  json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_unread(hd__dataset_train(data)), "test",
+                              (json_int_t)hd__skips_unread(hd__dataset_test(data)));
   return HD_ALLOCATED(skipped && json_object_set_new(record, "skipped", skipped) == 0, ctx,
                       "out of memory for the run's record");
 }
