@@ -95,7 +95,7 @@ static bool read_targets(hd_features *out, const json_t *list) {
   out->targets = out->target ? (int32_t)count : 0;
   bool good = out->target != NULL;
   for (size_t k = 0; k < count && good; k++)
-    good = read_target(&out->target[k], json_array_get(list, k));
+    good = json_is_object(json_array_get(list, k)) && read_target(&out->target[k], json_array_get(list, k));
   return good;
 }
 
