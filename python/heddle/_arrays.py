@@ -60,8 +60,8 @@ def _channel_axis(shape: tuple[int, ...], what: str) -> int:
     elif min(first, last) < middle and first != last:
         axis = 1 if first < last else 3
     if axis == 0 or shape[axis] > MAX_CHANNELS:
-        raise ShapeError(f"expected 1 to {MAX_CHANNELS} channels in {what}, first or last, fewer than rows and columns, "
-                         f"found {shape}; reshape it")
+        raise ShapeError(f"expected 1 to {MAX_CHANNELS} channels in {what}, first or last, fewer than rows and "
+                         f"columns, found {shape}; reshape it")
     return axis
 
 

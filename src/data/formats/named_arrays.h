@@ -4,9 +4,9 @@
  * Weights of samples, sample_weight_train and sample_weight_test, or sample_weight, may be there too.
  *
  * Samples have the shape (N, H, W), (N, C, H, W) or (N, H, W, C), depending on which side has 1 to 4 elements, the
- * first if both have, or is the smallest one; (N, F) and (N) are rows of numbers. Bytes (uint8) are pixels, every other type becomes float.
- * Labels of the shape (N) or (N, 1) are classes if they are integers; floats, or several a sample, are targets.
- * Integers of the shape (N, H, W) are the classes of pixels, -100 and 255 those that have none. */
+ * first if both have, or is the smallest one; (N, F) and (N) are rows of numbers. Bytes (uint8) are pixels, every other
+ * type becomes float. Labels of the shape (N) or (N, 1) are classes if they are integers; floats, or several a sample,
+ * are targets. Integers of the shape (N, H, W) are the classes of pixels, -100 and 255 those that have none. */
 #pragma once
 
 #include <stdbool.h>
