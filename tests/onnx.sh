@@ -142,6 +142,26 @@ if why=$("$python" -c 'import torch' 2>&1); then
       result pass "PyTorch's $network: $(tail -n 1 "$folder/out")"
     else result fail "PyTorch's $network" "$(tail -n 3 "$folder/out")"; fi
   done
+  # Heads that go into the batch are refused by the node that puts them there, however often they are looked at.
+  "$python" - "$folder/folded.onnx" >"$folder/out" 2>&1 <<'END'
+import sys
+import torch
+from torch import nn
+
+class Places(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.over, self.last = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(self.over(x.flatten(2).transpose(1, 2)).mean(1))
+
+torch.onnx.export(Places(), (torch.zeros(2, 8, 3, 3),), sys.argv[1], dynamo=False, opset_version=17,
+                  input_names=["pixels"], dynamic_axes={"pixels": {0: "n"}})
+END
+  "$HEDDLE" summary --model "$folder/folded.onnx" >>"$folder/out" 2>&1
+  if grep -q "^heddle: .*Reshape.*leaves the batch as axis 1" "$folder/out"; then result pass "heads in the batch"
+  else result fail "heads in the batch" "$(tail -n 3 "$folder/out")"; fi
   # Trained further, each by the program that reads it.
   for network in token token-behind tokens norm-without-bias norm-without-weight instance-norm; do
     rm -rf "$folder/trained"

@@ -104,9 +104,10 @@ hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char 
     return hd__onnx_refuse(r, node, "expected a chain of at most %d layers, found more, or a cycle; split the network",
                            HD_ONNX_LAYERS);
   found->busy = true;
-  HD_TRY(r->make(out, r, node, found->output));
-  found->busy = false;
+  const hd_status made = r->make(out, r, node, found->output);
+  found->busy = false; /* also where it failed: another reading may be tried */
   r->depth--;
+  HD_TRY(made);
   HD_TRY(HD_NEW_RAW(found->view, 1, r->ctx, "%s: out of memory while reading", r->path));
   *found->view = *out;
   return HD_OK;

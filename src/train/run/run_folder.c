@@ -183,6 +183,8 @@ static void remove_beginning(const hd_session *s) {
     return;
   if (s->checkpoints.losses.fd >= 0 && *s->checkpoints.losses.path)
     unlink(s->checkpoints.losses.path);
+  if (s->checkpoints.divisors.fd >= 0 && *s->checkpoints.divisors.path)
+    unlink(s->checkpoints.divisors.path);
   if (s->report.metrics && hd__file_join(path, NULL, s->checkpoints.folder, "metrics.jsonl") == HD_OK)
     unlink(path);
 }

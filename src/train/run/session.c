@@ -524,7 +524,7 @@ hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const hd_config *con
   s->process = hd__this_process();
   s->compute.local = use->local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
-  s->checkpoints.losses.fd = -1;
+  s->checkpoints.losses.fd = s->checkpoints.divisors.fd = -1;
   s->checkpoints.lock = lock;
   hd_status status = hd__thread_check_stack(ctx);
   HD_THEN(status, hd__config_copy(&s->run.config, ctx, config));
