@@ -248,6 +248,15 @@ static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
     g->conv.pool = CHOOSE(random, 1, 1, 2, 2, 3);
 }
 
+/* Less than the stride or the dilation, where windows end before the image does. */
+static void draw_output_padding(hd_geom *g, random_stream *random) {
+  const hd_window_geom *w = &g->window;
+  for (int axis = 0; axis < 2; axis++) {
+    const int32_t stride = axis ? w->sw : w->sh, step = stride > w->dilation[axis] ? stride : w->dilation[axis];
+    g->conv_transpose2d.output_padding[axis] = step > 1 ? between(random, 0, step - 1) : 0;
+  }
+}
+
 /* Numbers and choices are those of any sample. */
 static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
@@ -270,9 +279,16 @@ static int32_t divisor_of(int32_t number, int32_t most, random_stream *random) {
   return divisor;
 }
 
-/* Another shape of as many elements, and parts that divide them. */
+/* Another shape of as many elements, and parts that divide them; or a shuffle of channels. */
 static void draw_reshape(hd_geom *g, random_stream *random) {
   const int32_t elems = g->ci * g->hi * g->wi;
+  if (random_below(random, 3) == 0) {
+    g->sides.out[0] = g->hi, g->sides.out[1] = g->wi, g->co = g->ci;
+    g->reshape.swap[0] = divisor_of(g->ci, 8, random);
+    g->reshape.swap[1] = divisor_of(g->ci / g->reshape.swap[0], 20, random);
+    g->reshape.inner = g->hi * g->wi;
+    return;
+  }
   g->sides.out[0] = divisor_of(elems, 12, random);
   g->sides.out[1] = divisor_of(elems / g->sides.out[0], 12, random);
   g->co = elems / g->sides.out[0] / g->sides.out[1];
@@ -301,6 +317,8 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
       g->window.ph = between(random, 0, near ? 3 : 2);
       g->window.pw = between(random, 0, near ? 3 : 2);
     }
+    if (kernel_case_uses(layer, offsetof(hd_geom, conv_transpose2d.output_padding)))
+      draw_output_padding(g, random);
     if (kernel_case_uses(layer, offsetof(hd_geom, hi))) {
       g->hi = between(random, 1, 12);
       g->wi = between(random, 1, 12);
@@ -524,10 +542,11 @@ void kernel_case_text(char *text, size_t size, const kernel_case *c, const hd_ke
   const hd_geom *g = &c->g;
   const hd_window_geom *w = &g->window;
   snprintf(text, size,
-           "%s %s, %d rows, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, groups %d, pool %d, "
-           "relu %d",
+           "%s %s, %d rows, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, dilation %dx%d, "
+           "output padding %dx%d, groups %d, pool %d, relu %d",
            table->name, hd__op_info(c->op)->name, (int)c->rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, w->kh, w->kw,
-           w->sh, w->sw, w->ph, w->pw, g->conv.groups * g->norm.groups, g->conv.pool, g->relu);
+           w->sh, w->sw, w->ph, w->pw, w->dilation[0], w->dilation[1], g->conv_transpose2d.output_padding[0],
+           g->conv_transpose2d.output_padding[1], g->conv.groups * g->norm.groups, g->conv.pool, g->relu);
 }
 
 /* Handler of accesses beyond guarded memory: prints the case, then lets the signal end the process. */

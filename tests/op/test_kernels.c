@@ -249,6 +249,9 @@ static bool odd_shape(hd_geom *g, hd_op op, int n) {
   g->window.sh = 1 + DIGIT(window.sh, 3), g->window.sw = g->window.sh == 3 ? 1 : g->window.sh;
   g->window.ph = DIGIT(window.ph, 3), g->window.pw = g->window.ph == 2 ? 1 : g->window.ph;
   g->conv.pool = 1 + DIGIT(conv.pool, 3);
+  const int more = DIGIT(conv_transpose2d.output_padding, 2);
+  g->conv_transpose2d.output_padding[0] = more * (g->window.sh - 1);
+  g->conv_transpose2d.output_padding[1] = more * (g->window.sw - 1);
   g->relu = kernel_case_uses(op, offsetof(hd_geom, relu)) && n % 2;
   return rest == 0;
 }
@@ -311,6 +314,39 @@ static const struct {
     {{.ci = 17, .hi = 28, .wi = 30, .co = 12, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 2},
     {{.ci = 80, .hi = 5, .wi = 7, .co = 70, .window = {.kh = 4, .kw = 4, .sh = 2, .sw = 2, .ph = 1, .pw = 1}}, 3},
     {{.ci = 130, .hi = 3, .wi = 2, .co = 67, .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 2}}, 19},
+    {{.ci = 32, .hi = 19, .wi = 23, .co = 100, .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1}}, 3},
+    {{.ci = 24, .hi = 33, .wi = 17, .co = 50, .window = {.kh = 3, .kw = 2, .sh = 2, .sw = 1, .ph = 1, .pw = 1}}, 2},
+    {{.ci = 20, .hi = 9, .wi = 14, .co = 52, .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 3}}, 9},
+    {{.ci = 130, .hi = 17, .wi = 16, .co = 99, .window = {.kh = 1, .kw = 1}}, 3},
+    {{.ci = 100, .hi = 23, .wi = 13, .co = 33, .window = {.kh = 1, .kw = 1, .sh = 2, .sw = 3}}, 5},
+    {{.ci = 48,
+      .hi = 10,
+      .wi = 13,
+      .co = 96,
+      .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1},
+      .conv = {.groups = 2}},
+     4},
+    {{.ci = 64,
+      .hi = 9,
+      .wi = 11,
+      .co = 32,
+      .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1},
+      .conv_transpose2d = {.output_padding = {1, 1}}},
+     3},
+    {{.ci = 60,
+      .hi = 10,
+      .wi = 6,
+      .co = 48,
+      .window = {.kh = 1, .kw = 1, .sh = 3, .sw = 2},
+      .conv_transpose2d = {.output_padding = {2, 1}}},
+     5},
+    {{.ci = 33,
+      .hi = 9,
+      .wi = 8,
+      .co = 100,
+      .window = {.kh = 1, .kw = 1, .dilation = {4, 4}},
+      .conv_transpose2d = {.output_padding = {1, 1}}},
+     6},
     {{.ci = 1600, .co = 128}, 12},
     {{.ci = 784, .co = 10}, 64},
     {{.ci = 128, .co = 10}, 37},
@@ -329,10 +365,10 @@ static const struct {
 
 /* Whether the operation has what the geometry sets, and the work is not too much. */
 static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
-  static const size_t fields[] = {offsetof(hd_geom, co),        offsetof(hd_geom, hi),
-                                  offsetof(hd_geom, window.kh), offsetof(hd_geom, window.sh),
-                                  offsetof(hd_geom, window.ph), offsetof(hd_geom, conv.groups),
-                                  offsetof(hd_geom, conv.pool), offsetof(hd_geom, relu)};
+  static const size_t fields[] = {
+      offsetof(hd_geom, co),        offsetof(hd_geom, hi),        offsetof(hd_geom, window.kh),
+      offsetof(hd_geom, window.sh), offsetof(hd_geom, window.ph), offsetof(hd_geom, conv.groups),
+      offsetof(hd_geom, conv.pool), offsetof(hd_geom, relu),      offsetof(hd_geom, conv_transpose2d.output_padding)};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (*(const int32_t *)(const void *)((const char *)g + fields[i]) && !kernel_case_uses(op, fields[i]))
       return false;

@@ -269,8 +269,8 @@ int64_t HD_SYM(conv_dw_pick_scratch)(const hd_geom *g);
 void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero);
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel);
 
-/* The same for a kernel of 1 x 1, see conv2d_dw_point_cpu.c; without scratch. */
-void HD_SYM(conv_dw_point)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero);
+/* The same from copies, see conv2d_dw_copied_cpu.c; without scratch. */
+void HD_SYM(conv_dw_copied)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero);
 
 /* The direct methods, for any groups and strides, with their scratch and packed weights; call->g is of a convolution
  * (takes_dilation, takes_dilation_back): forward, and without a pool the gradients of the input, which may start from

@@ -3,7 +3,7 @@
  *
  *   tiles   wide 3 x 3 and 5 x 5 kernels without a pool, see winograd_dw_cpu.c
  *   wide    taps in vector lanes: without a pool, see conv2d_dw_wide_cpu.c.
- *   point   the same for kernels of 1 x 1, from copies, see conv2d_dw_point_cpu.c.
+ *   copied  the same from copies: without a pool, with strides or many channels, see conv2d_dw_copied_cpu.c.
  *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
  *           the positions of a pool one after the other.
  *   picked  as dense, but each channel picks its tap at the position of its maximum: behind a pool of side 2, see
@@ -28,25 +28,56 @@ typedef struct dw_shape {
   int64_t dy_pixel;    /* elements of dy from a window to the next */
 } dw_shape;
 
-typedef enum dw_way { LIVE, DENSE, PICKED, WIDE, POINT } dw_way;
+typedef enum dw_way { LIVE, DENSE, PICKED, WIDE, COPIED } dw_way;
 
-/* Copies pay from this number of input channels on, or where the ways without copies are slower: at a distance, and
- * for a short last group, whose idle lanes cost less than sums that are transposed. */
+/* Copies of 1 x 1 kernels pay from this number of input channels on, or where the ways without copies are slower: at a
+ * distance, and for a short last group, whose idle lanes cost less than sums that are transposed. */
 enum { MANY_INPUTS = 96 };
 static const double MOST_IDLE = 1.2;
 
-static int is_point(const hd_geom *g, double idle) {
+static int is_copied_point(const hd_geom *g, double idle) {
   const int strided = g->window.sh > 1 || g->window.sw > 1, whole = g->ci % 16 == 0;
-  return POINT_STEPS > 0 && g->window.kh == 1 && g->window.kw == 1 && g->window.ph == 0 && g->window.pw == 0 &&
-         g->conv.pool == 1 && idle <= MOST_IDLE && (strided || !whole || g->ci >= MANY_INPUTS);
+  return idle <= MOST_IDLE && (strided || !whole || g->ci >= MANY_INPUTS);
+}
+
+/* Copies of larger kernels pay where dense blocks, whose operands are one float each, would not be much fewer; or where
+ * rows of x or dy lie this far apart, channels are many, and a sample's x and dy leave the nearest cache. */
+enum { FEWEST_OUTPUTS = 16, WIDE_OUTPUTS = 32, FAR_PIXEL = 128, WIDE_INPUTS = 128, NEAR_ELEMS = 16 << 10 };
+static const double MOST_TO_DENSE = 1.6;
+
+/* Windows of all taps along an axis, to those of them whose tap lies inside the image: the others are not left out. */
+static double padded(int windows, int kernel, int dilation, int stride, int padding, int size) {
+  int inside = 0;
+  for (int tap = 0; tap < kernel; tap++)
+    for (int i = 0; i < windows; i++)
+      inside += i * stride + tap * dilation >= padding && i * stride + tap * dilation < padding + size;
+  return (double)windows * kernel / most(inside, 1);
+}
+
+/* Whether a group of the convolution `whole` is computed from copies. wide, dense: instructions of these ways. */
+static int is_copied(const hd_geom *g, const hd_geom *whole, double wide, double dense) {
+  const hd_window_geom *w = &g->window;
+  const int apart = w->dilation[1] > 1 || whole->ci != g->ci;
+  if (COPY_STEPS == 0 || g->conv.pool > 1)
+    return 0;
+  if (w->kh == 1 && w->kw == 1 && w->ph == 0 && w->pw == 0)
+    return is_copied_point(g, wide / dense);
+  double copied = (double)g->co * w->kh * (apart ? w->kw : 1) * (up16(apart ? g->ci : w->kw * g->ci) / 16);
+  copied *= padded(g->hp, w->kh, w->dilation[0], w->sh, w->ph, g->hi) *
+            padded(g->wp, w->kw, w->dilation[1], w->sw, w->pw, g->wi);
+  if (dense < wide)
+    return g->co >= FEWEST_OUTPUTS && copied <= MOST_TO_DENSE * dense;
+  const int64_t elems = (int64_t)g->hi * g->wi * g->ci + (int64_t)g->hp * g->wp * g->co;
+  return g->co >= WIDE_OUTPUTS && copied <= MOST_IDLE * wide && most(w->sw * whole->ci, whole->co) >= FAR_PIXEL &&
+         (g->ci >= WIDE_INPUTS || elems >= NEAR_ELEMS);
 }
 
 /* Chooses by the number of vector instructions; half of a pooled gradient is assumed to be zero. */
-static dw_way way_of(const hd_geom *g) {
+static dw_way way_of(const hd_geom *g, const hd_geom *whole) {
   double run16 = up16(g->window.kw * g->ci) / 16, wide = (double)g->co * g->window.kh * run16;
   double dense = (double)g->window.kh * g->window.kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
-  if (is_point(g, wide / dense))
-    return POINT;
+  if (is_copied(g, whole, wide, dense))
+    return COPIED;
   if (g->conv.pool == 1)
     return wide <= dense ? WIDE : DENSE;
   if (g->conv.pool == 2)
@@ -70,13 +101,14 @@ static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
 /* Scratch: frames, sums, then the offsets of the taps. */
 static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
   dw_shape s = shape_of(g, whole);
-  if (way_of(g) == PICKED)
+  const dw_way way = way_of(g, whole);
+  if (way == PICKED)
     return HD_SYM(conv_dw_pick_scratch)(g);
-  if (way_of(g) == LIVE)
+  if (way == LIVE)
     return HD_SYM(conv_live_dw_scratch)(g);
-  if (way_of(g) == WIDE)
+  if (way == WIDE)
     return HD_SYM(conv_dw_wide_scratch)(g, whole->ci);
-  if (way_of(g) == POINT)
+  if (way == COPIED)
     return 0;
   return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
 }
@@ -235,11 +267,11 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group, int plu
   call.in[0] = (const float *)whole->in[0] + group * g->ci;
   call.in[1] = (const float *)whole->in[1] + group * g->co;
   call.out[0] = (float *)whole->out[0] + (int64_t)group * g->co * s.taps;
-  switch (way_of(g)) {
+  switch (way_of(g, whole->g)) {
   case PICKED: HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci); break;
   case LIVE: HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci); break;
   case WIDE: HD_SYM(conv_dw_wide)(&call, whole->g->co, whole->g->ci, plus_zero); break;
-  case POINT: HD_SYM(conv_dw_point)(&call, whole->g->co, whole->g->ci, plus_zero); break;
+  case COPIED: HD_SYM(conv_dw_copied)(&call, whole->g->co, whole->g->ci, plus_zero); break;
   default: dense_sums(&call, &s, plus_zero);
   }
 }
