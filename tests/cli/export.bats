@@ -218,9 +218,10 @@ refused() {
   refused no-integer "first' (Cast)" "an operator that heddle has"
   refused no-branch "first' (Mul)" "one normalisation of the input, which all layers read"
   refused no-negative "first' (Sub)" "x * a + b with a above 0"
-  cp "$SRCDIR/tests/fuzz/corpus/onnx/no-double" net.onnx
+  # Doubles that the first node converts are the data's floats; booleans are not.
+  LC_ALL=C sed 's/\x08\x0b/\x08\x09/' "$SRCDIR/tests/fuzz/corpus/onnx/cast-double" >net.onnx
   fails 1 train --model net.onnx --data random:1x8x8
-  says "net.onnx: expected the input 'x' as float32 or uint8, found type 11"
+  says "net.onnx: expected the input 'x' as float32 or uint8, found type 9"
 }
 
 @test "an ONNX file's attributes are read, or refused by their node" {

@@ -111,8 +111,8 @@ def test_many_channels():
     assert np.array_equal(scores, run.predict(last))
     run.export(onnx=path("many.onnx"), c=path("many.c"))
     assert "pixel[832]" in pathlib.Path(path("many.c")).read_text()
-    again = heddle.train(path("many.onnx"), (z, y), out=path("again"), max_steps=1, lr=1e-30, optimizer="sgd", batch=16,
-                         progress=False)
+    again = heddle.train(path("many.onnx"), (z, y), out=path("many-read"), max_steps=1, lr=1e-30, optimizer="sgd",
+                         batch=16, progress=False)
     assert np.abs(again.predict(z) - scores).max() < 1e-6
     signals = rng.normal(size=(60, 9, 1, 32)).astype(np.float32)
     signal = heddle.train("model: s\ninput: [9, 32]\nlayers:\n  - conv: {op: conv1d, out: 4, kernel: 5}\n"

@@ -328,7 +328,7 @@ def test_onnx():
         run.export(onnx=path("read.onnx"))
     except heddle.UnsupportedError as error:
         raise Skipped(str(error)) from error
-    again = heddle.train(path("read.onnx"), data, out=path("read"), lr=0, optimizer="sgd", max_steps=1, batch=32,
+    again = heddle.train(path("read.onnx"), data, out=path("heads-read"), lr=0, optimizer="sgd", max_steps=1, batch=32,
                          normalize="none", progress=False)
     assert again.heads == list(HEADS) and again.digest == run.digest
     assert str(again.evaluate().heads) == str(run.evaluate().heads)
