@@ -28,7 +28,9 @@ def test_defaults():
     settings, wanted = [json.loads((pathlib.Path(path(each)) / "run.json").read_text())["settings"]
                         for each in ("defaults", "by_command")]
     assert settings == wanted, (settings, wanted)
-    assert run.digest == heddle.load(path("by_command")).digest and len(run.losses) == 12
+    command = heddle.load(path("by_command"))
+    assert run.digest == command.digest and len(run.losses) == 12
+    assert run.history["test_accuracy"][-1] == command.history["test_accuracy"][-1]
     assert run.evaluate().confusion.sum() == 10000
 
 

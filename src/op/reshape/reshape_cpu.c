@@ -71,33 +71,24 @@ static int32_t *channels_of(const hd_call *call) {
   return table;
 }
 
-static void reshape(const hd_call *call) {
+/* `gradient`, a constant where this is inlined: in is dy, out is dx. */
+static inline void run_rows(const hd_call *call, int gradient) {
   const hd_geom *g = call->g;
   const int32_t *table = moves_channels(g) ? channels_of(call) : NULL;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *x = in_row(call, 0, n);
-    float *y = out_row(call, 0, n);
+    const float *from = in_row(call, 0, n);
+    float *to = out_row(call, 0, n);
     if (!table)
-      walk(g, y, x, 0);
-    for (int64_t p = 0; p < pixels_of(g) && table; p++, x += g->ci, y += g->ci)
+      walk(g, to, from, gradient);
+    for (int64_t p = 0; p < pixels_of(g) && table; p++, from += g->ci, to += g->ci)
       for (int32_t c = 0; c < g->ci; c++)
-        y[c] = x[table[c]];
+        to[gradient ? table[c] : c] = from[gradient ? c : table[c]];
   }
 }
 
-static void reshape_dx(const hd_call *call) {
-  const hd_geom *g = call->g;
-  const int32_t *table = moves_channels(g) ? channels_of(call) : NULL;
-  for (int64_t n = 0; n < call->rows; n++) {
-    const float *dy = in_row(call, 0, n);
-    float *dx = out_row(call, 0, n);
-    if (!table)
-      walk(g, dx, dy, 1);
-    for (int64_t p = 0; p < pixels_of(g) && table; p++, dy += g->ci, dx += g->ci)
-      for (int32_t c = 0; c < g->ci; c++)
-        dx[table[c]] = dy[c];
-  }
-}
+static void reshape(const hd_call *call) { run_rows(call, 0); }
+
+static void reshape_dx(const hd_call *call) { run_rows(call, 1); }
 
 static int64_t scratch_bytes(const hd_geom *g) { return g->co * (int64_t)sizeof(int32_t); }
 
