@@ -72,9 +72,10 @@ static int read_characters(character **out, const report *r) {
 
 /* Characters that are not seen have a word, other bytes than those of ASCII a number. Valid until the next call. */
 static const char *shown_as(const report *r, int number) {
-  static char shown[8];
+  static char one[2], shown[8];
   const bool byte = !strcmp(report_value(r, 0, "tokens"), "bytes");
-  const char one[] = {(char)number, 0}, *const name = byte ? one : report_class(r, number);
+  one[0] = (char)number;
+  const char *const name = byte ? one : report_class(r, number);
   const char *const word = !strcmp(name, " ")    ? "space"
                            : !strcmp(name, "\n") ? "end of line"
                            : !strcmp(name, "\t") ? "tab"
