@@ -4,12 +4,12 @@
 #include "plan/check.h"
 #include "plan/passes.h"
 
-enum { NO_VALUE = -1 };
+enum { NO_VALUE = -1, LINE_BYTES = 64 }; /* places begin and end at lines */
 
 typedef struct walk {
   const hd_plan *plan;
-  int *arena, *batch; /* per byte, of each stage's arena: the value that was written there last */
-  int *segment;       /* per byte of batch memory: the segment in which it was last read or written */
+  int *arena, *batch; /* per line, of each stage's arena: the value that was written there last */
+  int *segment;       /* per line of batch memory: the segment in which it was last read or written */
   hd_finding *finding;
 } walk;
 
@@ -27,7 +27,11 @@ static int64_t slot_bytes(const hd_plan *plan, int value) {
   return plan->place[value].stride * hd__dtype_bytes(plan->graph->values[value].dtype);
 }
 
+static int64_t slot_lines(const hd_plan *plan, int value) { return slot_bytes(plan, value) / LINE_BYTES; }
+
 static bool is_stored(const hd_place *place) { return place->where == HD_AT_ARENA || place->where == HD_AT_BATCH; }
+
+static int64_t arena_lines(const hd_plan *plan) { return (plan->size.arena_bytes + LINE_BYTES - 1) / LINE_BYTES; }
 
 static int stage_of(const walk *w, int value) {
   const int producer = w->plan->graph->values[value].producer;
@@ -36,8 +40,8 @@ static int stage_of(const walk *w, int value) {
 
 static int *owners(const walk *w, int value) {
   const hd_place *place = &w->plan->place[value];
-  return (place->where == HD_AT_ARENA ? w->arena + stage_of(w, value) * w->plan->size.arena_bytes : w->batch) +
-         place->offset;
+  const int64_t line = place->offset / LINE_BYTES;
+  return place->where == HD_AT_ARENA ? w->arena + stage_of(w, value) * arena_lines(w->plan) + line : w->batch + line;
 }
 
 static bool lie_alike(const hd_plan *plan, int a, int b) {
@@ -47,16 +51,19 @@ static bool lie_alike(const hd_plan *plan, int a, int b) {
 
 static void note_segment(walk *w, int value, int segment) {
   const hd_place *place = &w->plan->place[value];
-  for (int64_t i = 0; place->where == HD_AT_BATCH && i < slot_bytes(w->plan, value); i++)
-    w->segment[place->offset + i] = segment;
+  const int64_t lines = place->where == HD_AT_BATCH ? slot_lines(w->plan, value) : 0;
+  for (int64_t i = 0; i < lines; i++)
+    w->segment[place->offset / LINE_BYTES + i] = segment;
 }
 
 /* In batch memory other threads are at other samples of the same segment: bytes that it has used are not overwritten,
  * except in place, where samples have the same layout. */
 static void check_segment(walk *w, int value, const int *owner, int segment) {
   const hd_place *place = &w->plan->place[value];
-  for (int64_t i = 0; place->where == HD_AT_BATCH && i < slot_bytes(w->plan, value) && !w->finding->found; i++)
-    if (owner[i] != NO_VALUE && w->segment[place->offset + i] == segment && !lie_alike(w->plan, owner[i], value))
+  const int64_t lines = place->where == HD_AT_BATCH ? slot_lines(w->plan, value) : 0;
+  const int *last = w->segment + place->offset / LINE_BYTES;
+  for (int64_t i = 0; i < lines && !w->finding->found; i++)
+    if (owner[i] != NO_VALUE && last[i] == segment && !lie_alike(w->plan, owner[i], value))
       hd__plan_fault(w->finding, "%s lies over %s, which its segment uses", name_of(w, value), name_of(w, owner[i]));
 }
 
@@ -65,7 +72,7 @@ static void write_value(walk *w, int value, int segment) {
     return;
   int *owner = owners(w, value);
   check_segment(w, value, owner, segment);
-  for (int64_t i = 0; i < slot_bytes(w->plan, value); i++)
+  for (int64_t i = 0, lines = slot_lines(w->plan, value); i < lines; i++)
     owner[i] = value;
   note_segment(w, value, segment);
 }
@@ -89,10 +96,10 @@ static void read_value(walk *w, int value, const char *reader, int segment) {
   }
   int wanted = shown_by(w->plan->graph, value);
   const int *owner = owners(w, value);
-  for (int64_t i = 0; i < slot_bytes(w->plan, value) && !w->finding->found; i++)
+  for (int64_t i = 0, lines = slot_lines(w->plan, value); i < lines && !w->finding->found; i++)
     if (owner[i] != wanted)
       hd__plan_fault(w->finding, "%s reads %s, and finds %s in byte %lld", reader, name_of(w, value),
-                     owner[i] == NO_VALUE ? "nothing" : name_of(w, owner[i]), (long long)i);
+                     owner[i] == NO_VALUE ? "nothing" : name_of(w, owner[i]), (long long)i * LINE_BYTES);
   note_segment(w, value, segment);
 }
 
@@ -178,9 +185,9 @@ static void check_place(walk *w, int value) {
     hd__plan_fault(w->finding, "%s takes memory and is never written", info->name);
 }
 
-static int *no_owners(int64_t bytes) {
-  int *owner = hd__malloc((size_t)(bytes + 1) * sizeof *owner);
-  for (int64_t i = 0; owner && i < bytes; i++)
+static int *no_owners(int64_t lines) {
+  int *owner = hd__malloc((size_t)(lines + 1) * sizeof *owner);
+  for (int64_t i = 0; owner && i < lines; i++)
     owner[i] = NO_VALUE;
   return owner;
 }
@@ -199,9 +206,10 @@ void hd__check_memory(hd_finding *finding, const hd_plan *plan) {
   check_order(&w);
   if (finding->found)
     return;
-  w.arena = no_owners(plan->size.arena_bytes * plan->pipeline.stages.count);
-  w.batch = no_owners(plan->size.batch_bytes);
-  w.segment = no_owners(plan->size.batch_bytes);
+  const int64_t batch_lines = (plan->size.batch_bytes + LINE_BYTES - 1) / LINE_BYTES;
+  w.arena = no_owners(arena_lines(plan) * plan->pipeline.stages.count);
+  w.batch = no_owners(batch_lines);
+  w.segment = no_owners(batch_lines);
   finding->no_memory = !w.arena || !w.batch || !w.segment;
   if (!finding->no_memory)
     walk_calls(&w);
