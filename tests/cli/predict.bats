@@ -193,7 +193,9 @@ END
   [ "$(cut -d ' ' -f 1 out | tr '\n' ' ')" = "a.png also/c.png also/d.png inside/b.png " ]
   # many folders, more than the first table of them holds
   mkdir -p many/{0..19}/{0..19}
-  for folder in many/*/*; do ln r/wrong.png "$folder/a.png"; done
+  "$BUILDDIR/tests/bits/make_data" pictures photos 10 10
+  small=$(find photos -name '*.png' | head -n 1)
+  for folder in many/*/*; do ln "$small" "$folder/a.png"; done
   for i in {0..19}; do ln -s "../many/$i" "many/$i/0/up"; done
   "$HEDDLE" predict r many --csv many.csv >out 2>err
   [ "$(tail -n +2 many.csv | cut -d , -f 1 | sort -u | wc -l)" -eq 400 ]

@@ -87,8 +87,9 @@ END
 
 # A model's name is a word of the C file, which has words of its own: text_generator, op_pixels.
 @test "a network has any name, as C too" {
+  narrow sums
   for name in text op main 'a/b */ é' 9lives; do
-    sed "s|^model:.*|model: '$name'|" "$SRCDIR/data/models/sums.yaml" >named.yaml
+    sed "s|^model:.*|model: '$name'|" sums.yaml >named.yaml
     small_run named.yaml named
     same_text named
     rm -rf named
@@ -144,7 +145,8 @@ need_onnx() {
 }
 
 @test "the program of docs/export.md for texts compiles as printed, and writes heddle's text" {
-  small_run gpt-nano gpt-nano
+  narrow gpt-nano
+  small_run gpt-nano.yaml gpt-nano
   "$HEDDLE" export gpt-nano --c gpt.c >out
   awk '/^```c$/ { inside = 1; text = ""; next } /^```/ { if (index(text, "\"gpt.c\"")) print text; inside = 0 }
     inside { text = text $0 "\n" }' "$SRCDIR/docs/export.md" | sed 's/ROMEO:/the ca/' >program.c

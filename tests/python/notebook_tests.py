@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-from tap import Skipped, path
+from tap import Skipped, depth, path
 
 SOURCE = pathlib.Path(os.environ["SRCDIR"])
 
@@ -61,11 +61,15 @@ def test_digits():
 
 def test_threads():
     """the notebook of threads runs"""
+    if depth < 2:
+        raise Skipped("make check-all runs it")
     assert run_notebook("threads")["runs"]
 
 
 def test_table():
     """the notebook of tables runs"""
+    if depth < 2:
+        raise Skipped("make check-all runs it")
     assert run_notebook("table")["run"].history["test_accuracy"][-1] > 0.8
 
 
