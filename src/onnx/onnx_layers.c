@@ -47,6 +47,7 @@ static const struct form {
     {"Unsqueeze", hd__onnx_read_unsqueeze, "axes"},
     {"Transpose", hd__onnx_read_transpose, "perm"},
     {"Expand", hd__onnx_read_expand, ""},
+    {"Tile", hd__onnx_read_tile, ""},
     {"DepthToSpace", hd__onnx_read_depth, "blocksize mode"},
     {"SpaceToDepth", hd__onnx_read_depth, "blocksize mode"},
     {"BatchNormalization", hd__onnx_read_batch_norm, "epsilon momentum spatial training_mode"},

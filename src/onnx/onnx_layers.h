@@ -25,7 +25,7 @@ hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpo
     hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid, hd__onnx_read_layer_norm,
     hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain, hd__onnx_read_pool,
     hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize, hd__onnx_read_selu,
-    hd__onnx_read_slice_or_chomp, hd__onnx_read_slope, hd__onnx_read_softmax, hd__onnx_read_sum;
+    hd__onnx_read_slice_or_chomp, hd__onnx_read_slope, hd__onnx_read_softmax, hd__onnx_read_sum, hd__onnx_read_tile;
 
 /* Whether a product of two computed values ends an attention. */
 bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);

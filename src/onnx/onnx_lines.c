@@ -5,12 +5,22 @@
 
 #include "onnx/onnx_layers.h"
 
-static hd_status put_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool mean, uint32_t axes) {
+/* Whether some axes are the channels of an image, and the others its pixels. */
+static bool are_channels(const hd_onnx_view *v, uint32_t axes) {
   const int64_t pixels = v->h * v->w;
+  int64_t channels = 1;
+  bool are = !v->flat && v->c > 1;
+  for (int i = 0; i < v->atoms; i++) {
+    const bool chosen = axes >> v->atom[i].axis & 1;
+    are = are && chosen == (v->atom[i].step >= pixels) && v->atom[i].step > 0;
+    channels *= chosen ? v->atom[i].size : 1;
+  }
+  return are && channels == v->c;
+}
+
+static hd_status put_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool mean, uint32_t axes) {
+  const bool channels = are_channels(v, axes);
   char from[HD_ONNX_NAME_BYTES];
-  bool channels = !v->flat && v->c > 1;
-  for (int i = 0; i < v->atoms; i++)
-    channels = channels && (axes >> v->atom[i].axis & 1) == (v->atom[i].step >= pixels) && v->atom[i].step > 0;
   if (!channels)
     HD_TRY(hd__onnx_to_pixels(v, r, node, axes));
   memcpy(from, v->layer, sizeof from);

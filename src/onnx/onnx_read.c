@@ -247,8 +247,10 @@ static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, cons
 /* Whether the file means scores whose last axis is the channels, so that these need no other order: places x classes,
  * or images with their channels last. */
 static bool has_classes_last(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *node) {
-  const bool are = !v->flat && v->atoms > 0 && v->atom[v->atoms - 1].step == v->h * v->w;
-  return are && (v->rank < 4 || r->channel_axis == 3 || hd__onnx_is(node, "Transpose"));
+  const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
+  const bool whole = hd__onnx_sample(v) == v->c * v->h * v->w; /* it repeats none */
+  const bool are = !v->flat && last && last->step == v->h * v->w && last->size == v->c;
+  return are && whole && (v->rank < 4 || r->channel_axis == 3 || hd__onnx_is(node, "Transpose"));
 }
 
 static int64_t opset_of(const HdOnnx__Model *model) {

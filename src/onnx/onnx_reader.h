@@ -186,6 +186,8 @@ void hd__onnx_free_constants(hd_onnx_reader *r);
 
 /* The elements of a tensor of `count` floats; false: it is not one. The same for floats or doubles. */
 bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
+/* A whole number of a tensor; false: it has others. */
+bool hd__onnx_whole_number(int64_t *out, const HdOnnx__Tensor *t, int64_t i);
 bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);
 
 /* Whether a value is the graph's input, or a map of it. A layer that reads such a value reads the input of the

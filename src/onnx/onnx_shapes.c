@@ -189,6 +189,29 @@ hd_status hd__onnx_read_expand(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
   return HD_OK;
 }
 
+/* Whole copies of an axis, one after the other. */
+hd_status hd__onnx_read_tile(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  int64_t times[8];
+  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  bool good = hd__onnx_ints(times, r, hd__onnx_input(node, 1)) == out->rank && times[out->batch] == 1;
+  const hd_onnx_view v = *out;
+  int n = 0;
+  out->atoms = 0;
+  for (int axis = 0; axis < v.rank && good; axis++) {
+    good = axis == v.batch || (times[axis] > 0 && times[axis] <= HD_ONNX_MOST_SIDE / hd__onnx_side(&v, axis) &&
+                               out->atoms + v.atoms - n < HD_ONNX_ATOMS);
+    if (good && times[axis] > 1)
+      out->atom[out->atoms++] = (hd_onnx_atom){axis, times[axis], 0};
+    for (; n < v.atoms && v.atom[n].axis == axis; n++)
+      out->atom[out->atoms++] = v.atom[n];
+  }
+  if (!good)
+    return hd__onnx_refuse(r, node,
+                           "expected constant repeats of the axes behind the batch, found others; repeat a sample's "
+                           "elements");
+  return HD_OK;
+}
+
 /* Blocks of pixels to channels, and back: DepthToSpace and SpaceToDepth. */
 hd_status hd__onnx_read_depth(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool to_space = !strcmp(node->op_type, "DepthToSpace"), by_columns = hd__onnx_text(node, "mode", "CRD");
@@ -290,7 +313,43 @@ static hd_status read_embedding(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
   return HD_OK;
 }
 
-/* One element of an axis, which goes; or some neighbours. */
+/* Indices of an axis that repeat each element, or are those of the nearest ones of `count`: i * side / count. */
+static bool are_nearest(const HdOnnx__Tensor *t, int64_t side) {
+  const int64_t count = t && t->n_dims == 1 && side > 0 ? hd__onnx_elems(t) : 0;
+  bool are = count > 0 && count <= 16384;
+  for (int64_t i = 0; i < count && are; i++) {
+    int64_t index;
+    are = hd__onnx_whole_number(&index, t, i) && index == i * side / count;
+  }
+  return are;
+}
+
+/* Each element of an axis several times; or pixels of a resized image, which heddle writes so. */
+static hd_status read_nearest(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis, int64_t count) {
+  const int64_t side = hd__onnx_side(v, axis);
+  int at = 0;
+  if (count == side)
+    return HD_OK;
+  if (count % side == 0 && v->atoms < HD_ONNX_ATOMS) {
+    while (at < v->atoms && v->atom[at].axis <= axis)
+      at++;
+    memmove(v->atom + at + 1, v->atom + at, (size_t)(v->atoms++ - at) * sizeof *v->atom);
+    v->atom[at] = (hd_onnx_atom){axis, count / side, 0};
+    return HD_OK;
+  }
+  if (v->rank < 3 || v->rank > 4 || v->batch != 0 || axis < 2)
+    return hd__onnx_refuse(r, node,
+                           "expected the nearest pixels of an image, found those of another axis; take x[:, i]");
+  HD_TRY(hd__onnx_settle(v, r, node));
+  const int64_t h = axis + 2 == v->rank ? count : v->h, w = axis + 1 == v->rank ? count : v->w;
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  hd__onnx_whole(v, "", v->rank, false, v->c, h, w);
+  return hd__onnx_put(v, r, node, NULL, "op: upsample, from: \"%s\", size: [%lld, %lld]", from, (long long)h,
+                      (long long)w);
+}
+
+/* One element of an axis, which goes; some neighbours, or the nearest ones of more. */
 hd_status hd__onnx_read_gather(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int64_t index[8];
   int to[HD_ONNX_RANK], rank = 0;
@@ -305,10 +364,12 @@ hd_status hd__onnx_read_gather(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     index[i] += index[i] < 0 ? hd__onnx_side(out, axis) : 0;
     good = index[i] == index[0] + i;
   }
+  if (!good && axis >= 0 && axis != out->batch && are_nearest(t, hd__onnx_side(out, axis)))
+    return read_nearest(out, r, node, axis, hd__onnx_elems(t));
   if (!good)
     return hd__onnx_refuse(r, node,
-                           "expected constant neighbouring elements of an axis behind the batch, found others; "
-                           "take x[:, i]");
+                           "expected constant neighbouring elements of an axis behind the batch, or its nearest ones, "
+                           "found others; take x[:, i]");
   HD_TRY(hd__onnx_cut(out, r, node, axis, index[0], index[0] + count));
   for (int i = 0; i < out->rank && t->n_dims == 0; i++)
     to[i] = i == axis ? -1 : rank++;

@@ -300,6 +300,13 @@ bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count) {
   return bytes;
 }
 
+bool hd__onnx_whole_number(int64_t *out, const HdOnnx__Tensor *t, int64_t i) {
+  const char *bytes = i >= 0 && i < hd__onnx_elems(t) ? bytes_of(t, TYPE_INT64, sizeof *out) : NULL;
+  if (bytes)
+    memcpy(out, bytes + i * (int64_t)sizeof *out, sizeof *out);
+  return bytes;
+}
+
 /* Whole numbers of a tensor; 0: the value is none, or has too many. */
 static int constant_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
