@@ -149,6 +149,9 @@ hd_status hd__onnx_read_dropout(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
     ratio = (double)hd__onnx_float(node, "ratio", 0.5f);
   hd__format_float(p, (float)ratio);
   snprintf(op, sizeof op, "op: dropout, p: %s", p);
+  HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, 0)));
+  if (v->scores) /* heddle's attention drops none */
+    return HD_OK;
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
   return hd__onnx_put_plain(v, r, node, op);
 }

@@ -108,6 +108,9 @@ static hd_status read_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
   if (op == 'A' && conv && (hd__onnx_is(conv, "Conv") || hd__onnx_is(conv, "ConvTranspose")) &&
       !*hd__onnx_input(conv, 2) && hd__onnx_uses(r, conv->output[0]) == 1 && is_bias_of(t, hd__onnx_tensor(r, kernel)))
     return hd__onnx_convolve(v, r, conv, name, 0);
+  HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, (size_t)!which)));
+  if (v->scores && (op == 'A' || op == 'M' || (op == 'D' && which == 1)))
+    return hd__onnx_change_scores(v, r, node, op, name);
   HD_TRY(hd__onnx_view_of(v, r, node, (size_t)!which));
   if (op == 'D' && which == 0)
     return hd__onnx_refuse(r, node,

@@ -29,6 +29,7 @@ static const struct form {
     {"Pad", hd__onnx_read_pad, "mode pads paddings value"},
     {"Gemm", hd__onnx_read_gemm, "alpha beta broadcast transA transB"},
     {"MatMul", hd__onnx_read_matmul, ""},
+    {"Einsum", hd__onnx_read_einsum, "equation"},
     {"Add", hd__onnx_read_binary, ""},
     {"Sub", hd__onnx_read_binary, ""},
     {"Mul", hd__onnx_read_binary, ""},

@@ -11,7 +11,7 @@
  *     onnx_weights.c        what several of them do with weights
  *     onnx_windows.c        windows, and pools of them
  *
- * Operators that move elements alone are in onnx_shapes.c, attention in onnx_attention.c. */
+ * Operators that move elements alone are in onnx_shapes.c, attention in onnx_attention.c and onnx_products.c. */
 #pragma once
 
 #include "onnx/onnx_reader.h"
@@ -25,10 +25,32 @@ hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpo
     hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid, hd__onnx_read_layer_norm,
     hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain, hd__onnx_read_pool,
     hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize, hd__onnx_read_selu,
-    hd__onnx_read_slice_or_chomp, hd__onnx_read_slope, hd__onnx_read_softmax, hd__onnx_read_sum, hd__onnx_read_tile;
+    hd__onnx_read_einsum, hd__onnx_read_product, hd__onnx_read_slice_or_chomp, hd__onnx_read_slope,
+    hd__onnx_read_softmax, hd__onnx_read_sum, hd__onnx_read_tile;
 
-/* Whether a product of two computed values ends an attention. */
+/* ---- Attention ---- */
+
+/* Whether a product of two computed values ends an attention, as PyTorch writes it. */
 bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);
+
+/* What a constant of places x places leaves: `number`: added, else truth values; `keeps`: where they are true. */
+typedef enum hd_onnx_mask { HD_ONNX_NO_MASK, HD_ONNX_CAUSAL, HD_ONNX_OTHER_MASK } hd_onnx_mask;
+hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps);
+
+/* Of queries, keys and values, batch x heads x places x channels, or without heads. */
+hd_status hd__onnx_put_attention(hd_onnx_view *out, hd_onnx_view part[3], hd_onnx_reader *r, const HdOnnx__Node *node,
+                                 int64_t heads, bool causal);
+
+/* The product of two tensors along the last axis of one and the last but one of the other: scores of an attention, or
+ * what it gives. */
+hd_status hd__onnx_multiply(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_view *a,
+                            hd_onnx_view *b);
+
+/* Scores times, or divided by, a number, or with a mask added; their softmax. */
+hd_status hd__onnx_change_scores(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, char op,
+                                 const char *name);
+hd_status hd__onnx_softmax_of_scores(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t axis,
+                                     bool later);
 
 /* The view of input k of a node. */
 hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k);
@@ -88,8 +110,11 @@ typedef struct hd_onnx_product {
   const char *x, *weight, *bias;
   bool by_outputs; /* the weight is a matrix of outputs x inputs */
   float alpha, beta;
+  int64_t outputs, inputs; /* of a weight that has other dimensions than a matrix; 0: it is one */
 } hd_onnx_product;
 
+/* The same of a value whose view is known. */
+hd_status hd__onnx_put_product(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p);
 hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p);
 
 /* A layer norm, an RMS norm or a group norm that is spelled out. A weight of the normalised axes is the norm's, another

@@ -82,6 +82,9 @@ hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 
 hd_status hd__onnx_read_softmax(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS;
+  HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, 0)));
+  if (v->scores && !strcmp(node->op_type, "Softmax"))
+    return hd__onnx_softmax_of_scores(v, r, node, hd__onnx_int(node, "axis", old ? 1 : -1), old);
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
   const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", old ? 1 : -1));
   if (axis < 1 || axis == v->batch || v->batch != 0)

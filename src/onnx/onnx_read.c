@@ -439,6 +439,7 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
                       .beside = strchr(path, '.') != NULL,
                       .make = hd__onnx_make,
                       .view = hd__onnx_view,
+                      .merged_view = hd__onnx_merged_view,
                       .fold_late = hd__onnx_fold_late};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
@@ -449,6 +450,7 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
   hd__free(r.owner);
   hd__free(r.move);
   hd__free(r.shape);
+  hd__onnx_free_scores(&r);
   hd__onnx_free_constants(&r);
   for (size_t i = 0; r.map && i <= r.graph->n_node; i++)
     hd__free(r.map[i].mean);

@@ -14,7 +14,8 @@
 static int64_t beside_batch(const hd_onnx_reader *r, int64_t first, int64_t elems, int64_t others) {
   const int64_t more = others > 0 && elems % others == 0 ? elems / others : 0;
   const bool is_batch = hd__onnx_keeps_batch(r, first) && more == 1;
-  const bool merges = first == -1 || (r->batch > 0 && more > 0 && first == r->batch * more);
+  const bool merges = first == -1 || (more > 0 && hd__onnx_batches(first) == more) ||
+                      (r->batch > 0 && more > 0 && first == r->batch * more);
   return is_batch || merges ? more : 0;
 }
 
@@ -71,9 +72,11 @@ hd_status hd__onnx_read_reshape(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
     open = side[i] == -1 ? i : open;
   }
   if (good && open > 0) {
-    good = side[0] != -1 && elems % known == 0;
-    side[open] = elems / known;
-    known = elems;
+    const bool known_batch = r->batch > 0 && side[0] > 0 && side[0] % r->batch == 0;
+    const int64_t times = known_batch ? side[0] / r->batch : hd__onnx_batches(side[0]), beside = times > 1 ? times : 1;
+    good = side[0] != -1 && known <= elems / beside && elems % (known * beside) == 0;
+    side[open] = good ? elems / (known * beside) : 0;
+    known *= side[open];
   }
   side[0] = good ? beside_batch(r, side[0], elems, known) : 0;
   if (side[0] < 1)
@@ -128,7 +131,7 @@ static bool axes_of(uint32_t *mask, hd_onnx_reader *r, const HdOnnx__Node *node,
 hd_status hd__onnx_read_squeeze(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int to[HD_ONNX_RANK], rank = 0;
   uint32_t mask = 0;
-  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
   bool good = axes_of(&mask, r, node, out->rank);
   for (int i = 0; i < out->rank; i++)
     good = good && (!(mask >> i & 1) || (i != out->batch && hd__onnx_side(out, i) == 1));
@@ -147,7 +150,7 @@ hd_status hd__onnx_read_unsqueeze(hd_onnx_view *out, hd_onnx_reader *r, const Hd
   int64_t axis[8];
   int to[HD_ONNX_RANK], next = 0;
   uint32_t mask;
-  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
   const int count = hd__onnx_list(axis, r, node, "axes", 1), rank = out->rank + count;
   if (rank > HD_ONNX_RANK || !axes_of(&mask, r, node, rank) || __builtin_popcount(mask) != count)
     return hd__onnx_refuse(r, node, "expected constant axes of at most %d, found others; export it again",
