@@ -1,9 +1,10 @@
-"""Networks drawn at random from operators that move and repeat elements: heddle computes what ONNX Runtime does, or
+"""Networks drawn at random from operators that move and repeat elements, and attentions in any order of axes: heddle computes what ONNX Runtime does, or
 refuses them by a node's name.
 
     runtime_drawn.py READ_SCORES [COUNT [SEED]]     build/tests/onnx/read_scores; exit code 1: some differ
 
-At least half of them must be read.
+At least half of them must be read. Every third one is an attention; where all of its sides are equal, some of its axes are
+exchanged, which makes another network or none that heddle has.
 """
 
 import os
@@ -24,7 +25,8 @@ class Drawn:
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
         self.nodes, self.constants = [], []
-        self.shape = [int(self.rng.integers(1, 5)) for _ in range(self.rng.integers(2, 4))]
+        self.attends, self.equal = seed % 3 == 2, seed % 2 == 1
+        self.shape = [int(self.rng.integers(1, 5)) for _ in range(2 if self.attends else self.rng.integers(2, 4))]
         self.input = list(self.shape)
         self.value = self.add("Relu", ["x"])
 
@@ -149,8 +151,80 @@ class Drawn:
     STEPS = (tile, tile, expand, repeat, repeat, nearest, transpose, transpose, reshape, reshape, slice, scale, pair,
              reduce, softmax, linear, join)
 
+    def ordered(self, letters):
+        """The letters behind the first, the batch's, in any order."""
+        return letters[0] + "".join(self.rng.permutation(list(letters[1:])))
+
+    def einsum(self, a, b, out, inputs):
+        return self.add("Einsum", inputs, equation=f"{a},{b}->{out}")
+
+    def turned(self, value, now, order):
+        return self.add("Transpose", [value], perm=[now.index(c) for c in order])
+
+    def heads(self, side):
+        """x as heads by a linear layer: an Einsum with a weight, or a product, a reshape and a transposition."""
+        of, letters = dict(zip("bpchw", (0, *side))), self.ordered("bhpw")
+        if self.some(2):
+            weight = "chw" if self.some(2) else "hwc"
+            number = self.rng.normal(size=[of[c] for c in weight]).astype(np.float32)
+            both = [self.value, self.constant(number)], ["bpc", weight]
+            if self.some(2):
+                both = both[0][::-1], both[1][::-1]
+            return letters, self.einsum(*both[1], letters, both[0])
+        number = self.rng.normal(size=(of["c"], of["h"] * of["w"])).astype(np.float32)
+        product = self.add("MatMul", [self.value, self.constant(number)])
+        parts = self.add("Reshape", [product, self.numbers(-1, of["p"], of["h"], of["w"])])
+        return letters, self.turned(parts, "bphw", letters)
+
+    def wrong(self, letters):
+        """Letters of a value, or others where these would fit too."""
+        return self.ordered(letters) if self.equal and self.some(8) == 0 else letters
+
+    def attend(self):
+        """An attention of some heads by Einsum or MatMul; sometimes it is none, by a factor, a softmax or an order."""
+        places, channels = self.shape
+        heads, width = (places, places) if self.equal else (1 + self.some(3), 1 + self.some(4))
+        side = places, channels, heads, width
+        q, k, v = (self.heads(side) for _ in range(3))
+        (q, of_q), (k, of_k), (v, of_v) = ((letters.replace("p", p), value)
+                                           for (letters, value), p in ((q, "q"), (k, "k"), (v, "k")))
+        factor = np.float32((width if self.some(10) else width + 1) ** -0.5)
+        stacked = self.some(3) == 0
+        order = "bhqk" if stacked or self.some(2) else self.ordered("bhqk")
+        if stacked:
+            of_q = self.turned(of_q, self.wrong(q), "bhqw")
+            of_k = self.turned(of_k, self.wrong(k), "bhwk")
+            of_q = self.add("Reshape", [of_q, self.numbers(-1, places, width)])
+            of_k = self.add("Reshape", [of_k, self.numbers(-1, width, places)])
+            scores = self.add("MatMul", [of_q, of_k])
+            scores = self.add("Reshape", [scores, self.numbers(-1, heads, places, places)])
+        elif self.some(2):
+            scores = self.einsum(self.wrong(q), self.wrong(k), order, [of_q, of_k])
+        else:
+            scores = self.einsum(self.wrong(k), self.wrong(q), order, [of_k, of_q])
+        scores = self.add("Mul", [scores, self.constant(factor)])
+        if self.some(3) == 0 and (self.equal or set(order[2:]) == set("qk")):
+            mask = np.triu(np.full((places, places), -np.inf, np.float32), 1)
+            scores = self.add("Add", [scores, self.constant(mask if self.some(6) else mask.T.copy())])
+        weights = self.add("Softmax", [scores], axis=order.index("k" if self.some(8) else "q"))
+        result = self.ordered("bhqw")
+        if stacked:
+            of_v = self.turned(of_v, self.wrong(v), "bhkw")
+            of_v = self.add("Reshape", [of_v, self.numbers(-1, places, width)])
+            weights = self.add("Reshape", [weights, self.numbers(-1, places, places)])
+            self.value = self.add("MatMul", [weights, of_v])
+            self.value = self.add("Reshape", [self.value, self.numbers(-1, heads, places, width)])
+            self.value = self.turned(self.value, "bhqw", result)
+        elif self.some(2):
+            self.value = self.einsum(self.wrong(order), self.wrong(v), result, [weights, of_v])
+        else:
+            self.value = self.einsum(self.wrong(v), self.wrong(order), result, [of_v, weights])
+        self.shape = [dict(zip("hqw", (heads, places, width)))[c] for c in result[1:]]
+
     def model(self):
-        for _ in range(3 + self.some(6)):
+        if self.attends:
+            self.attend()
+        for _ in range(self.some(3) if self.attends else 3 + self.some(6)):
             step = self.STEPS[self.some(len(self.STEPS))]
             if np.prod(self.shape) < MOST / 8 and len(self.shape) < 6:
                 step(self)
