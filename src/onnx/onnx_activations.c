@@ -20,6 +20,32 @@ hd_status hd__onnx_read_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   return hd__onnx_put_plain(v, r, node, op[i][1]);
 }
 
+/* relu(x) + relu(-x) */
+hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  hd_onnx_view minus = *v;
+  HD_TRY(hd__onnx_put_plain(v, r, node, "op: relu"));
+  HD_TRY(hd__onnx_put_plain(&minus, r, node, "op: scale, factor: -1"));
+  HD_TRY(hd__onnx_put_plain(&minus, r, node, "op: relu"));
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  return hd__onnx_put(v, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", from, minus.layer);
+}
+
+/* Abs, and Softsign: x / (1 + |x|). */
+hd_status hd__onnx_read_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  if (!strcmp(node->op_type, "Abs"))
+    return hd__onnx_put_abs(v, r, node);
+  if (v->flat || v->atoms == 0)
+    HD_TRY(hd__onnx_image(v, r, node));
+  hd_onnx_view below = *v;
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  HD_TRY(hd__onnx_put_abs(&below, r, node));
+  HD_TRY(hd__onnx_put_number(&below, r, node, true, 1));
+  return hd__onnx_put(v, r, node, NULL, "op: div, from: [\"%s\", \"%s\"]", from, below.layer);
+}
+
 /* LeakyRelu, Elu and Celu. */
 hd_status hd__onnx_read_slope(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool leaks = !strcmp(node->op_type, "LeakyRelu");

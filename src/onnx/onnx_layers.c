@@ -22,6 +22,9 @@ static const struct form {
     {"ReduceMean", hd__onnx_read_line, "axes keepdims noop_with_empty_axes"},
     {"ReduceMax", hd__onnx_read_line, "axes keepdims noop_with_empty_axes"},
     {"ReduceSum", hd__onnx_read_line, "axes keepdims noop_with_empty_axes"},
+    {"ReduceMin", hd__onnx_read_line_of, "axes keepdims noop_with_empty_axes"},
+    {"ReduceL1", hd__onnx_read_line_of, "axes keepdims noop_with_empty_axes"},
+    {"ReduceSumSquare", hd__onnx_read_line_of, "axes keepdims noop_with_empty_axes"},
     {"Resize", hd__onnx_read_resize,
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
      "keep_aspect_ratio_policy mode nearest_mode"},
@@ -67,6 +70,8 @@ static const struct form {
     {"Mish", hd__onnx_read_plain, ""},
     {"Swish", hd__onnx_read_plain, ""},
     {"Neg", hd__onnx_read_plain, ""},
+    {"Abs", hd__onnx_read_abs, ""},
+    {"Softsign", hd__onnx_read_abs, ""},
     {"Clip", hd__onnx_read_clip, "min max"},
     {"PRelu", hd__onnx_read_prelu, ""},
     {"Sigmoid", hd__onnx_read_plain, ""},

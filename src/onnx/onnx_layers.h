@@ -18,14 +18,14 @@
 
 /* A row of the table of operators: makes the view of output k of a node. */
 typedef hd_status hd_onnx_form(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
-hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpose, hd__onnx_read_squeeze,
-    hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice, hd__onnx_read_split, hd__onnx_read_gather,
-    hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention, hd__onnx_read_batch_norm, hd__onnx_read_binary,
-    hd__onnx_read_bound, hd__onnx_read_clip, hd__onnx_read_conv, hd__onnx_read_dropout, hd__onnx_read_gelu,
-    hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid, hd__onnx_read_layer_norm,
-    hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain, hd__onnx_read_pool,
-    hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize, hd__onnx_read_selu,
-    hd__onnx_read_einsum, hd__onnx_read_product, hd__onnx_read_slice_or_chomp, hd__onnx_read_slope,
+hd_onnx_form hd__onnx_read_abs, hd__onnx_read_line_of, hd__onnx_read_reshape, hd__onnx_read_flatten,
+    hd__onnx_read_transpose, hd__onnx_read_squeeze, hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice,
+    hd__onnx_read_split, hd__onnx_read_gather, hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention,
+    hd__onnx_read_batch_norm, hd__onnx_read_binary, hd__onnx_read_bound, hd__onnx_read_clip, hd__onnx_read_conv,
+    hd__onnx_read_dropout, hd__onnx_read_gelu, hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid,
+    hd__onnx_read_layer_norm, hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain,
+    hd__onnx_read_pool, hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize,
+    hd__onnx_read_selu, hd__onnx_read_einsum, hd__onnx_read_product, hd__onnx_read_slice_or_chomp, hd__onnx_read_slope,
     hd__onnx_read_softmax, hd__onnx_read_sum, hd__onnx_read_tile;
 
 /* ---- Attention ---- */
@@ -57,6 +57,9 @@ hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__N
 
 /* A layer of each element, "op: NAME, SETTING: NUMBER": it leaves them where they are. */
 hd_status hd__onnx_put_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *op);
+
+/* |x| */
+hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* ---- Weights ---- */
 
@@ -96,8 +99,9 @@ hd_status hd__onnx_sides(int64_t out[2], hd_onnx_reader *r, const HdOnnx__Node *
 bool hd__onnx_is_even(const hd_onnx_window *w);
 int64_t hd__onnx_output_side(const hd_onnx_window *w, int i, int64_t side);
 
-/* Zeros around the image, so that the window needs none. */
-hd_status hd__onnx_put_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_window *w);
+/* Pixels around the image, "zero" or "replicate", so that the window needs none. */
+hd_status hd__onnx_put_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_window *w,
+                           const char *mode);
 
 /* A convolution; `bias`: of a node behind it, or NULL; `chomp`: how much of the padding at the end is left out. */
 hd_status hd__onnx_convolve(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *bias,

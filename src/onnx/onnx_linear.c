@@ -118,10 +118,24 @@ hd_status hd__onnx_read_matmul(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
   if (!hd__onnx_tensor(r, hd__onnx_input(node, 1)))
     return hd__onnx_is_attention(r, node) ? hd__onnx_read_attention(out, r, node, k)
                                           : hd__onnx_read_product(out, r, node, k);
-  return hd__onnx_put_linear(
-      out, r, node,
-      (hd_onnx_product){
-          .x = hd__onnx_input(node, 0), .weight = hd__onnx_input(node, 1), .bias = "", .alpha = 1, .beta = 1});
+  hd_onnx_product p = {
+      .x = hd__onnx_input(node, 0), .weight = hd__onnx_input(node, 1), .bias = "", .alpha = 1, .beta = 1};
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, p.weight);
+  const bool vector = t && t->n_dims == 1;
+  int to[HD_ONNX_RANK];
+  if (vector) {
+    p.inputs = t->dims[0];
+    p.outputs = 1;
+  }
+  HD_TRY(hd__onnx_put_linear(out, r, node, p));
+  if (!vector)
+    return HD_OK;
+  if (out->rank < 3 || out->batch == out->rank - 1)
+    return hd__onnx_refuse(r, node, "expected a matrix as weight, found a vector; use a linear layer of one output");
+  for (int i = 0; i < out->rank; i++)
+    to[i] = i < out->rank - 1 ? i : -1;
+  hd__onnx_rename_axes(out, to, out->rank - 1);
+  return HD_OK;
 }
 
 #endif

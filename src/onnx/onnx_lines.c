@@ -42,13 +42,12 @@ static bool has_no_axes(const hd_onnx_reader *r, const HdOnnx__Node *node) {
   return a ? a->n_ints == 0 : !*hd__onnx_input(node, 1) || (t && hd__onnx_elems(t) == 0);
 }
 
-hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  const bool pool = !strncmp(node->op_type, "Global", 6), largest = strstr(node->op_type, "Max") != NULL;
-  const bool sum = !strcmp(node->op_type, "ReduceSum");
+/* A value along the axes of a node: its largest element, its sum, or its mean. */
+static hd_status put_axes(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool largest, bool sum) {
+  const bool pool = !strncmp(node->op_type, "Global", 6);
   int64_t axis[8];
   int to[HD_ONNX_RANK], rank = 0;
   uint32_t axes = 0;
-  HD_TRY(hd__onnx_view_of(v, r, node, 0));
   const int count = pool ? 0 : hd__onnx_list(axis, r, node, "axes", 1);
   bool good = pool ? v->rank > 2 : count > 0;
   if (!pool && !count && hd__onnx_int(node, "noop_with_empty_axes", 0) && has_no_axes(r, node))
@@ -78,6 +77,27 @@ hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
     to[i] = axes >> i & 1 ? -1 : rank++;
   hd__onnx_rename_axes(v, to, rank);
   return HD_OK;
+}
+
+hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  return put_axes(v, r, node, strstr(node->op_type, "Max") != NULL, !strcmp(node->op_type, "ReduceSum"));
+}
+
+/* ReduceMin as -max(-x), ReduceL1 as the sum of |x|, ReduceSumSquare as that of x * x. */
+hd_status hd__onnx_read_line_of(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  char from[HD_ONNX_NAME_BYTES];
+  const bool min = !strcmp(node->op_type, "ReduceMin");
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  memcpy(from, v->layer, sizeof from);
+  if (min)
+    HD_TRY(hd__onnx_put_plain(v, r, node, "op: scale, factor: -1"));
+  else if (!strcmp(node->op_type, "ReduceL1"))
+    HD_TRY(hd__onnx_put_abs(v, r, node));
+  else
+    HD_TRY(hd__onnx_put(v, r, node, NULL, "op: mul, from: [\"%s\", \"%s\"]", from, from));
+  HD_TRY(put_axes(v, r, node, min, !min));
+  return min ? hd__onnx_put_plain(v, r, node, "op: scale, factor: -1") : HD_OK;
 }
 
 hd_status hd__onnx_read_softmax(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {

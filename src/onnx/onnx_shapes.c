@@ -252,7 +252,8 @@ hd_status hd__onnx_read_slice(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx
     const int a = hd__onnx_axis(out, axis[i]);
     const int64_t side = a < 0 ? 0 : hd__onnx_side(out, a);
     good = a >= 0;
-    if (!good || (a == out->batch && start[i] == 0 && end[i] > INT32_MAX - 1))
+    const bool whole_batch = end[i] > INT32_MAX - 1 || (r->batch > 0 && end[i] >= r->batch);
+    if (!good || (a == out->batch && start[i] == 0 && whole_batch))
       continue;
     start[i] += start[i] < 0 ? side : 0;
     end[i] = end[i] < 0 ? end[i] + side : end[i] > side ? side : end[i];
