@@ -14,11 +14,11 @@
 
 enum { MOST_LETTERS = HD_ONNX_RANK };
 
-typedef char letters[MOST_LETTERS + 1];
+typedef char letter_list[MOST_LETTERS + 1];
 
 /* The letters of both values, in[], and of the result, without blanks. */
 typedef struct equation {
-  letters in[2], out;
+  letter_list in[2], out;
 } equation;
 
 static bool has(const char *letters, char c) { return c && strchr(letters, c); }
@@ -78,7 +78,7 @@ static void choose(char *to, const char *from, const char *a, bool in_a, const c
 }
 
 /* The letters of three lists, one after the other. */
-static void join(letters to, const char *a, const char *b, const char *c) {
+static void join(letter_list to, const char *a, const char *b, const char *c) {
   const char *const lists[] = {a, b, c};
   *to = 0;
   for (int i = 0; i < 3; i++)
@@ -142,7 +142,7 @@ static bool sides_of(int64_t *product, int64_t *side, const HdOnnx__Tensor *t, c
 static hd_status read_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const equation *e, int x) {
   const char *name = hd__onnx_input(node, (size_t)!x), *of_x = e->in[x], *of_w = e->in[!x];
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  letters kept = "", inputs = "", outputs = "", order = "", by_rows = "", by_columns = "", result = "";
+  letter_list kept = "", inputs = "", outputs = "", order = "", by_rows = "", by_columns = "", result = "";
   int64_t of_inputs[HD_ONNX_RANK], of_outputs[HD_ONNX_RANK], ignored[HD_ONNX_RANK];
   hd_onnx_product p = {.x = hd__onnx_input(node, (size_t)x), .weight = name, .bias = "", .alpha = 1, .beta = 1};
   choose(kept, of_x, of_w, false, e->out, true);
@@ -175,7 +175,7 @@ static hd_status read_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 static hd_status read_product(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, const equation *e,
                               int first) {
   const char *of_a = e->in[first], *of_b = e->in[!first];
-  letters heads = "", inner = "", rows = "", columns = "", order = "", result = "";
+  letter_list heads = "", inner = "", rows = "", columns = "", order = "", result = "";
   int64_t of_rows[HD_ONNX_RANK], of_columns[HD_ONNX_RANK], ignored[HD_ONNX_RANK];
   hd_onnx_view a, b;
   choose(heads, of_a, of_b, true, e->out, true);
