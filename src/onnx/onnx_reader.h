@@ -175,7 +175,7 @@ int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name);
 /* Stands for the size of the batch in lists of whole numbers. */
 #define HD_ONNX_BATCH (INT64_MIN + 1)
 
-/* How many times the size of the batch a number of such a list is, which INT64_MIN + n stands for; 0: it is a number. */
+/* How many times the size of the batch a number of such a list is: n for INT64_MIN + n; 0: it is a number. */
 static inline int64_t hd__onnx_batches(int64_t number) {
   return number > INT64_MIN && number <= INT64_MIN + INT32_MAX ? number - INT64_MIN : 0;
 }

@@ -57,7 +57,8 @@ same_scores() {
 @test "the C file of a network with several heads has the places of each one's scores" {
   printf '%s\n' "model: heads" "input: [1, 1, 3]" "layers:" "  - flat: {op: flatten}" "  - body: {op: linear, out: 8}" \
     "  - act: {op: tanh}" "  - kind: {op: linear, out: 3}" "  - a.b: {op: linear, out: 2, from: act}" \
-    "  - a_b: {op: linear, out: 1, from: act}" "loss:" "  - kind: cross_entropy" "  - a.b: mse" "  - a_b: l1" >heads.yaml
+    "  - a_b: {op: linear, out: 1, from: act}" "loss:" "  - kind: cross_entropy" "  - a.b: mse" \
+    "  - a_b: l1" >heads.yaml
   awk 'BEGIN { print "a,b,c,kind,width,height,depth"
     for (i = 0; i < 60; i++) print i % 7 "," i % 11 "," i % 5 "," i % 3 "," i % 4 "," i % 6 "," i % 8 }' >rows.csv
   "$HEDDLE" train --model heads.yaml --data rows.csv --label kind,width,height,depth --max-steps 30 --out r >out 2>err

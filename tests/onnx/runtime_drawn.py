@@ -1,10 +1,10 @@
-"""Networks drawn at random from operators that move and repeat elements, and attentions in any order of axes: heddle computes what ONNX Runtime does, or
-refuses them by a node's name.
+"""Networks drawn at random from operators that move and repeat elements, and attentions in any order of axes: heddle
+computes what ONNX Runtime does, or refuses them by a node's name.
 
     runtime_drawn.py READ_SCORES [COUNT [SEED]]     build/tests/onnx/read_scores; exit code 1: some differ
 
-At least half of them must be read. Every third one is an attention; where all of its sides are equal, some of its axes are
-exchanged, which makes another network or none that heddle has.
+At least half of them must be read. Every third one is an attention; where all of its sides are equal, some of its axes
+are exchanged, which makes another network, or one that heddle does not have.
 """
 
 import os
