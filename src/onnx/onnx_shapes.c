@@ -68,7 +68,7 @@ hd_status hd__onnx_read_reshape(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
     if (side[i] == 0 && copies && i < out->rank)
       side[i] = hd__onnx_side(out, i);
     good = side[i] == -1 ? open < 0 : side[i] > 0 && side[i] <= elems && known <= elems;
-    known *= side[i] > 0 ? side[i] : 1;
+    known *= good && side[i] > 0 ? side[i] : 1;
     open = side[i] == -1 ? i : open;
   }
   if (good && open > 0) {
@@ -167,6 +167,17 @@ static bool fits_batch(const hd_onnx_reader *r, int64_t side) {
   return side == HD_ONNX_BATCH || side == 1 || side == -1 || side == r->batch;
 }
 
+/* Whether a sample, with repeated elements, has no more than one may. */
+static bool is_small(const hd_onnx_view *v) {
+  int64_t elems = 1;
+  for (int i = 0; i < v->atoms; i++) {
+    if (v->atom[i].size > HD_ONNX_MOST_SIDE / elems)
+      return false;
+    elems *= v->atom[i].size;
+  }
+  return true;
+}
+
 /* Repeated elements: what reads them must spread them itself. */
 hd_status hd__onnx_read_expand(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int64_t side[8];
@@ -187,7 +198,7 @@ hd_status hd__onnx_read_expand(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     if (good && own == 1 && side[axis] > 1)
       out->atom[out->atoms++] = (hd_onnx_atom){axis, side[axis], 0};
   }
-  if (!good)
+  if (!good || !is_small(out))
     return hd__onnx_refuse(r, node, "expected a constant shape of as many axes, found another; export it again");
   return HD_OK;
 }
@@ -208,7 +219,7 @@ hd_status hd__onnx_read_tile(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx_
     for (; n < v.atoms && v.atom[n].axis == axis; n++)
       out->atom[out->atoms++] = v.atom[n];
   }
-  if (!good)
+  if (!good || !is_small(out))
     return hd__onnx_refuse(r, node,
                            "expected constant repeats of the axes behind the batch, found others; repeat a sample's "
                            "elements");
@@ -339,7 +350,9 @@ static hd_status read_nearest(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
       at++;
     memmove(v->atom + at + 1, v->atom + at, (size_t)(v->atoms++ - at) * sizeof *v->atom);
     v->atom[at] = (hd_onnx_atom){axis, count / side, 0};
-    return HD_OK;
+    return is_small(v) ? HD_OK
+                       : hd__onnx_refuse(r, node, "expected at most %d elements of a sample, found more; repeat fewer",
+                                         HD_ONNX_MOST_SIDE);
   }
   if (v->rank < 3 || v->rank > 4 || v->batch != 0 || axis < 2)
     return hd__onnx_refuse(r, node,

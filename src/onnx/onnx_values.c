@@ -533,7 +533,8 @@ int hd__onnx_list(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, c
     return given_ints(out, r, hd__onnx_input(node, input));
   if (a->n_ints > 8)
     return 0;
-  memcpy(out, a->ints, a->n_ints * sizeof *out);
+  for (size_t i = 0; i < a->n_ints; i++)
+    out[i] = a->ints[i];
   return (int)a->n_ints;
 }
 
