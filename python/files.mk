@@ -5,7 +5,7 @@ PYTHON = python3
 python_modules = python/heddle/__init__.py python/heddle/__main__.py python/heddle/_arrays.py \
   python/heddle/_binding.py python/heddle/_interrupt.py python/heddle/_library.py python/heddle/_losses.py \
   python/heddle/_options.py python/heddle/_program.py python/heddle/_summary.py python/heddle/_sweep.py \
-  python/heddle/_torch_checks.py python/heddle/_torch_places.py \
+  python/heddle/_torch_checks.py python/heddle/_torch_composed.py python/heddle/_torch_places.py \
   python/heddle/_watch.py python/heddle/data.py python/heddle/evidence.py \
   python/heddle/machine.py python/heddle/model.py python/heddle/pytorch.py python/heddle/report.py \
   python/heddle/run.py python/heddle/session.py python/heddle/sklearn.py

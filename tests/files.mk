@@ -100,6 +100,7 @@ script_programs = tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) $(script_programs)
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py \
   tests/onnx/runtime_tokens.py tests/onnx/runtime_same.py tests/onnx/runtime_lookalikes.py \
+  tests/onnx/runtime_drawn.py \
   tests/onnx/trained_same.py tests/onnx/runtime_sklearn.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
   tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \

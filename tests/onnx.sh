@@ -81,7 +81,8 @@ same own-unclear random:1x8x8 255 --transforms '[to_float, {normalise: {mean: 0,
 same own-unclear random:1x8x8 1 --transforms '[to_float, {normalise: {mean: 0, std: 0.5}}]'
 
 # Networks of ONNX's operators, made as they are compared.
-for script in tests/onnx/runtime_lookalikes.py tests/onnx/runtime_sklearn.py tools/pytorch/onnx_constants.py; do
+for script in tests/onnx/runtime_lookalikes.py tests/onnx/runtime_drawn.py tests/onnx/runtime_sklearn.py \
+  tools/pytorch/onnx_constants.py; do
   if "$python" "$SRCDIR/$script" "$BUILDDIR/tests/onnx/read_scores" >"$folder/out" 2>&1; then
     result pass "$(basename $script .py): $(tail -n 1 "$folder/out")"
   else result fail "$(basename $script .py)" "$(tail -n 3 "$folder/out")"; fi

@@ -22,6 +22,7 @@ from torch import nn
 from torch.fx.passes.shape_prop import ShapeProp
 
 from . import _torch_checks as _checks
+from . import _torch_composed as _composed
 from . import _torch_places as _places
 from ._library import ShapeError, UnsupportedError, UsageError
 from .model import Model
@@ -171,6 +172,8 @@ class _Network:
         elif self.places and node.op == "get_attr":
             self.places.keep(node)
         elif self.places and self.places.take(node):
+            return
+        elif not self.places and _composed.take(self, node):
             return
         elif node.op == "call_module":
             module = self.traced.get_submodule(node.target)

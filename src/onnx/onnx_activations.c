@@ -20,6 +20,32 @@ hd_status hd__onnx_read_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   return hd__onnx_put_plain(v, r, node, op[i][1]);
 }
 
+/* relu(x) + relu(-x) */
+hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  hd_onnx_view minus = *v;
+  HD_TRY(hd__onnx_put_plain(v, r, node, "op: relu"));
+  HD_TRY(hd__onnx_put_plain(&minus, r, node, "op: scale, factor: -1"));
+  HD_TRY(hd__onnx_put_plain(&minus, r, node, "op: relu"));
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  return hd__onnx_put(v, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", from, minus.layer);
+}
+
+/* Abs, and Softsign: x / (1 + |x|). */
+hd_status hd__onnx_read_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  if (!strcmp(node->op_type, "Abs"))
+    return hd__onnx_put_abs(v, r, node);
+  if (v->flat || v->atoms == 0)
+    HD_TRY(hd__onnx_image(v, r, node));
+  hd_onnx_view below = *v;
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  HD_TRY(hd__onnx_put_abs(&below, r, node));
+  HD_TRY(hd__onnx_put_number(&below, r, node, true, 1));
+  return hd__onnx_put(v, r, node, NULL, "op: div, from: [\"%s\", \"%s\"]", from, below.layer);
+}
+
 /* LeakyRelu, Elu and Celu. */
 hd_status hd__onnx_read_slope(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool leaks = !strcmp(node->op_type, "LeakyRelu");
@@ -149,6 +175,9 @@ hd_status hd__onnx_read_dropout(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
     ratio = (double)hd__onnx_float(node, "ratio", 0.5f);
   hd__format_float(p, (float)ratio);
   snprintf(op, sizeof op, "op: dropout, p: %s", p);
+  HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, 0)));
+  if (v->scores) /* heddle's attention drops none */
+    return HD_OK;
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
   return hd__onnx_put_plain(v, r, node, op);
 }

@@ -108,6 +108,9 @@ static hd_status read_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
   if (op == 'A' && conv && (hd__onnx_is(conv, "Conv") || hd__onnx_is(conv, "ConvTranspose")) &&
       !*hd__onnx_input(conv, 2) && hd__onnx_uses(r, conv->output[0]) == 1 && is_bias_of(t, hd__onnx_tensor(r, kernel)))
     return hd__onnx_convolve(v, r, conv, name, 0);
+  HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, (size_t)!which)));
+  if (v->scores && (op == 'A' || op == 'M' || (op == 'D' && which == 1)))
+    return hd__onnx_change_scores(v, r, node, op, name);
   HD_TRY(hd__onnx_view_of(v, r, node, (size_t)!which));
   if (op == 'D' && which == 0)
     return hd__onnx_refuse(r, node,
@@ -118,9 +121,20 @@ static hd_status read_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
   return hd__onnx_apply_constant(v, r, node, op == 'S' && which == 0 ? 'A' : op, name);
 }
 
+/* a + b; where one of them is spread, a - -b: heddle's `add` spreads none. */
+static hd_status put_sum(hd_onnx_view *out, hd_onnx_view *a, hd_onnx_view *b, hd_onnx_reader *r,
+                         const HdOnnx__Node *node) {
+  HD_TRY(hd__onnx_pair(out, a, b, r, node));
+  hd_onnx_view *large = out->c * out->h * out->w == a->c * a->h * a->w ? a : b, *small = large == a ? b : a;
+  if (small->c == large->c && small->h == large->h && small->w == large->w)
+    return hd__onnx_put(out, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a->layer, b->layer);
+  HD_TRY(hd__onnx_put_plain(small, r, node, "op: scale, factor: -1"));
+  return hd__onnx_put(out, r, node, NULL, "op: sub, from: [\"%s\", \"%s\"]", large->layer, small->layer);
+}
+
 /* Add, Mul, Sub and Div. */
 hd_status hd__onnx_read_binary(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  static const char *const ops[] = {"add", "sub", "mul", "div"};
+  static const char *const ops[] = {"", "sub", "mul", "div"};
   const char *op = ops[strcspn("ASMD", (char[]){*node->op_type, 0})];
   hd_onnx_view a, b;
   for (int i = 1; i >= 0; i--)
@@ -128,6 +142,8 @@ hd_status hd__onnx_read_binary(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
       return read_constant(out, r, node, i);
   HD_TRY(hd__onnx_view_of(&a, r, node, 0));
   HD_TRY(hd__onnx_view_of(&b, r, node, 1));
+  if (*node->op_type == 'A')
+    return put_sum(out, &a, &b, r, node);
   HD_TRY(hd__onnx_pair(out, &a, &b, r, node));
   return hd__onnx_put(out, r, node, NULL, "op: %s, from: [\"%s\", \"%s\"]", op, a.layer, b.layer);
 }
@@ -138,8 +154,7 @@ hd_status hd__onnx_read_sum(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__
   for (size_t i = 1; i < node->n_input; i++) {
     hd_onnx_view a = *out, b;
     HD_TRY(hd__onnx_view_of(&b, r, node, i));
-    HD_TRY(hd__onnx_pair(out, &a, &b, r, node));
-    HD_TRY(hd__onnx_put(out, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a.layer, b.layer));
+    HD_TRY(put_sum(out, &a, &b, r, node));
   }
   return HD_OK;
 }

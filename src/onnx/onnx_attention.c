@@ -60,26 +60,23 @@ static const HdOnnx__Node *softmax_of(const hd_onnx_reader *r, const char *name)
   return node && hd__onnx_is(node, "Softmax") ? node : NULL;
 }
 
-typedef enum mask_kind { NO_MASK, CAUSAL, OTHER_MASK } mask_kind;
-
-/* What a constant of places x places leaves: `number`: added, else truth values; `keeps`: where they are true. */
-static mask_kind kind_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps) {
+hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const int64_t count = t ? hd__onnx_elems(t) : 0, side = t && t->n_dims > 1 ? t->dims[t->n_dims - 1] : 0;
   bool all = true, lower = true;
   if (side < 1 || count != side * side || t->dims[t->n_dims - 2] != side || count > 1 << 24)
-    return OTHER_MASK;
+    return HD_ONNX_OTHER_MASK;
   HD_OWNED float *value = hd__malloc((size_t)count * sizeof *value);
   if (!value || (number ? !hd__onnx_floats(value, t, count) : !t->has_raw_data || t->raw_data.len != (size_t)count))
-    return OTHER_MASK;
+    return HD_ONNX_OTHER_MASK;
   for (int64_t i = 0; i < count; i++) {
     const bool sees = number ? value[i] == 0 : (t->raw_data.data[i] != 0) == keeps, hides = !sees;
     if (number && hides && !(value[i] <= -1e4f))
-      return OTHER_MASK;
+      return HD_ONNX_OTHER_MASK;
     all = all && sees;
     lower = lower && sees == (i % side <= i / side);
   }
-  return all ? NO_MASK : lower ? CAUSAL : OTHER_MASK;
+  return all ? HD_ONNX_NO_MASK : lower ? HD_ONNX_CAUSAL : HD_ONNX_OTHER_MASK;
 }
 
 static bool is_low(int *rank, hd_onnx_reader *r, const char *name) {
@@ -94,22 +91,22 @@ static int rank_of(const hd_onnx_reader *r, const char *name, int rank) {
 }
 
 /* The scores below a mask. */
-static const char *unmasked(mask_kind *kind, int *rank, hd_onnx_reader *r, const char *name) {
+static const char *unmasked(hd_onnx_mask *kind, int *rank, hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
-  *kind = NO_MASK;
+  *kind = HD_ONNX_NO_MASK;
   for (size_t i = 0; node && (hd__onnx_is(node, "Add") || hd__onnx_is(node, "Where")) && i < node->n_input; i++)
     hd__onnx_fold_late(r, node->input[i]);
   if (node && hd__onnx_is(node, "Add"))
     for (size_t i = 0; i < 2; i++)
       if (hd__onnx_tensor(r, hd__onnx_input(node, i))) {
-        *kind = kind_of(r, hd__onnx_input(node, i), true, true);
+        *kind = hd__onnx_mask_of(r, hd__onnx_input(node, i), true, true);
         *rank = rank_of(r, hd__onnx_input(node, i), *rank);
         return hd__onnx_input(node, !i);
       }
   if (node && hd__onnx_is(node, "Where"))
     for (size_t i = 1; i < 3; i++)
       if (is_low(rank, r, hd__onnx_input(node, i))) {
-        *kind = kind_of(r, hd__onnx_input(node, 0), false, i == 2);
+        *kind = hd__onnx_mask_of(r, hd__onnx_input(node, 0), false, i == 2);
         *rank = rank_of(r, hd__onnx_input(node, 0), *rank);
         return hd__onnx_input(node, 3 - i);
       }
@@ -119,7 +116,7 @@ static const char *unmasked(mask_kind *kind, int *rank, hd_onnx_reader *r, const
 typedef struct attention {
   const char *q, *k, *v; /* k with its last two axes exchanged */
   numbers by;            /* the factor of the scores, and the dimensions of all constants */
-  mask_kind mask;
+  hd_onnx_mask mask;
 } attention;
 
 static bool find(attention *a, hd_onnx_reader *r, const HdOnnx__Node *node) {
@@ -180,21 +177,43 @@ static hd_status check_numbers(hd_onnx_reader *r, const HdOnnx__Node *node, cons
   return HD_OK;
 }
 
+hd_status hd__onnx_put_attention(hd_onnx_view *out, hd_onnx_view part[3], hd_onnx_reader *r, const HdOnnx__Node *node,
+                                 int64_t heads, bool causal) {
+  const int rank = part[0].rank;
+  const uint32_t channels = 1u << (rank - 1) | (rank == 4 ? 2u : 0u);
+  char joined[HD_ONNX_NAME_BYTES];
+  for (int i = 0; i < 3; i++) {
+    HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false));
+    if (part[i].h != part[0].h || part[i].w != part[0].w)
+      return hd__onnx_refuse(r, node,
+                             "expected queries, keys and values of the same places, found others; use one "
+                             "linear layer for all");
+  }
+  *out = part[0];
+  out->c *= 3;
+  HD_TRY(hd__onnx_put(out, r, node, NULL, "op: concat, from: [\"%s\", \"%s\", \"%s\"]", part[0].layer, part[1].layer,
+                      part[2].layer));
+  memcpy(joined, out->layer, sizeof joined);
+  out->c /= 3;
+  return hd__onnx_put(out, r, node, NULL, "op: attention, from: \"%s\", heads: %lld, causal: %s", joined,
+                      (long long)heads, causal ? "true" : "false");
+}
+
 hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   attention a;
   hd_onnx_view part[3];
-  char joined[HD_ONNX_NAME_BYTES];
   if (!find(&a, r, node))
-    return hd__onnx_refuse(r, node,
-                           "expected an attention, softmax(Q K' / sqrt(d)) V, found another product; use "
-                           "F.scaled_dot_product_attention");
-  if (a.mask == OTHER_MASK)
+    return hd__onnx_read_product(out, r, node, k);
+  if (a.mask == HD_ONNX_OTHER_MASK)
     return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
-  const hd_onnx_attention product = {a.q, a.k, a.v, a.by.factor, a.mask == CAUSAL, a.by.rank};
+  const hd_onnx_attention product = {a.q, a.k, a.v, a.by.factor, a.mask == HD_ONNX_CAUSAL, a.by.rank};
   bool is_joint;
   HD_TRY(hd__onnx_read_joint_attention(&is_joint, out, r, node, &product));
   if (is_joint)
     return HD_OK;
+  HD_TRY(hd__onnx_merged_view(&part[0], r, a.q));
+  if (hd__onnx_side(&part[0], part[0].batch) > 1) /* heads beside the batch */
+    return hd__onnx_read_product(out, r, node, k);
   HD_TRY(hd__onnx_view(&part[0], r, a.q));
   HD_TRY(keys_of(&part[1], r, a.k));
   HD_TRY(hd__onnx_view(&part[2], r, a.v));
@@ -215,22 +234,7 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
                            "expected queries, keys and values of one shape, batch x heads x places x channels, "
                            "found others; heddle has self-attention");
   HD_TRY(check_numbers(r, node, &a, rank, width));
-  const uint32_t channels = 1u << last | (rank == 4 ? 2u : 0u);
-  for (int i = 0; i < 3; i++) {
-    HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false));
-    if (part[i].h != part[0].h || part[i].w != part[0].w)
-      return hd__onnx_refuse(r, node,
-                             "expected queries, keys and values of the same places, found others; use one "
-                             "linear layer for all");
-  }
-  *out = part[0];
-  out->c *= 3;
-  HD_TRY(hd__onnx_put(out, r, node, NULL, "op: concat, from: [\"%s\", \"%s\", \"%s\"]", part[0].layer, part[1].layer,
-                      part[2].layer));
-  memcpy(joined, out->layer, sizeof joined);
-  out->c /= 3;
-  return hd__onnx_put(out, r, node, NULL, "op: attention, from: \"%s\", heads: %lld, causal: %s", joined,
-                      (long long)heads, a.mask == CAUSAL ? "true" : "false");
+  return hd__onnx_put_attention(out, part, r, node, heads, a.mask == HD_ONNX_CAUSAL);
 }
 
 #endif

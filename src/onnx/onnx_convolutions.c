@@ -138,7 +138,7 @@ hd_status hd__onnx_convolve(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
     return read_transposed(v, r, &c, &w);
   w.end[1] -= chomp;
   if (!hd__onnx_is_even(&w))
-    HD_TRY(hd__onnx_put_pad(v, r, node, &w));
+    HD_TRY(hd__onnx_put_pad(v, r, node, &w, "zero"));
   const int64_t side[2] = {hd__onnx_output_side(&w, 0, v->h), hd__onnx_output_side(&w, 1, v->w)};
   return put_conv(v, r, &c, &w, side, "");
 }

@@ -2,6 +2,7 @@
  *
  *     x W + b                                              linear
  *     x less its mean, divided by its deviation            layer_norm, rms_norm; times a weight, plus a bias
+ *     x s + (shift - mean s), s = weight / deviation       layer_norm, as TensorFlow writes it
  *     a reshape to groups, InstanceNormalization, back     group_norm; then times a weight, plus a bias
  *     an expression of one value                           gelu, swish, hardswish, mish, softplus
  *
@@ -265,6 +266,71 @@ static void find_affine_norm(hd_onnx_expression *out, hd_onnx_reader *r, const H
   *out = e;
 }
 
+/* ---- TensorFlow's layer norm ---- */
+
+/* The other factor of a product, if one is this value; NULL: none is. */
+static const char *other_factor(const hd_onnx_reader *r, const HdOnnx__Node *product, const char *value) {
+  for (size_t i = 0; product && i < 2; i++)
+    if (same(r, hd__onnx_input(product, i), value))
+      return hd__onnx_input(product, !i);
+  return NULL;
+}
+
+/* A mean of x that keeps its axes. */
+static bool is_mean_of(const hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool is = hd__onnx_is(node, "GlobalAveragePool") || (hd__onnx_is(node, "ReduceMean") && keeps_axes(node));
+  return is && same(r, hd__onnx_input(node, 0), x);
+}
+
+static bool same_mean(hd_onnx_reader *r, const HdOnnx__Node *a, const HdOnnx__Node *b) {
+  return hd__onnx_is(a, "GlobalAveragePool") ? hd__onnx_is(b, "GlobalAveragePool") : same_axes(r, a, b);
+}
+
+/* The scale s of a value: weight / Sqrt(mean of (x - mean)^2 + eps), the weight perhaps left out. */
+static bool find_scale(hd_onnx_expression *out, hd_onnx_reader *r, const char *s, const HdOnnx__Node *mean,
+                       const char *x) {
+  const HdOnnx__Node *times = hd__onnx_producer(r, s, "Mul");
+  const char *weight = NULL, *inverse = times ? beside_constant(&weight, r, times) : s, *added = NULL;
+  const HdOnnx__Node *root = inverse ? root_below(&out->rank, r, inverse) : NULL;
+  const HdOnnx__Node *sum = root ? hd__onnx_producer(r, hd__onnx_input(root, 0), "Add") : NULL;
+  const char *variance = sum ? beside_constant(&added, r, sum) : NULL;
+  const HdOnnx__Node *reduce = variance ? hd__onnx_producer(r, variance, NULL) : NULL;
+  const char *y = reduce ? squared(&out->rank, r, hd__onnx_input(reduce, 0)) : NULL;
+  const HdOnnx__Node *less = y ? hd__onnx_producer(r, y, "Sub") : NULL;
+  double eps;
+  if (!less || !is_mean_of(r, reduce, hd__onnx_input(reduce, 0)) || !same_mean(r, reduce, mean) ||
+      !same(r, hd__onnx_input(less, 0), x) || hd__onnx_producer(r, hd__onnx_input(less, 1), NULL) != mean ||
+      !number_of(&eps, &out->rank, r, added))
+    return false;
+  out->weight = weight;
+  out->number = (float)eps;
+  return true;
+}
+
+/* x s + (shift - mean s), or - mean s + shift, in any order of both sums. */
+static void find_folded_norm(hd_onnx_expression *out, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  for (size_t i = 0; i < 2 && out->kind == HD_ONNX_NO_EXPRESSION; i++) {
+    const HdOnnx__Node *scaled = hd__onnx_producer(r, hd__onnx_input(node, i), "Mul");
+    const HdOnnx__Node *shifted = hd__onnx_producer(r, hd__onnx_input(node, !i), NULL);
+    const char *bias = NULL, *less = hd__onnx_is(shifted, "Add") ? beside_constant(&bias, r, shifted) : NULL;
+    const bool minus = hd__onnx_is(shifted, "Sub") && hd__onnx_tensor(r, hd__onnx_input(shifted, 0));
+    if (minus) {
+      bias = hd__onnx_input(shifted, 0);
+      less = hd__onnx_input(shifted, 1);
+    }
+    const HdOnnx__Node *product = less ? hd__onnx_producer(r, less, "Mul") : NULL;
+    for (size_t k = 0; k < 2 && scaled && product && out->kind == HD_ONNX_NO_EXPRESSION; k++) {
+      const char *x = hd__onnx_input(scaled, k), *s = hd__onnx_input(scaled, !k), *mean = other_factor(r, product, s);
+      const HdOnnx__Node *of = mean ? hd__onnx_producer(r, mean, NULL) : NULL;
+      if (of && !minus)
+        of = hd__onnx_is(of, "Neg") ? hd__onnx_producer(r, hd__onnx_input(of, 0), NULL) : NULL;
+      hd_onnx_expression e = {.kind = HD_ONNX_LAYER_NORM, .x = x, .norm = of, .bias = bias};
+      if (of && is_mean_of(r, of, x) && find_scale(&e, r, s, of, x))
+        *out = e;
+    }
+  }
+}
+
 static bool all_equal(const hd_onnx_reader *r, const char *name, float expected) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const int64_t count = t ? hd__onnx_elems(t) : 0;
@@ -304,6 +370,8 @@ void hd__onnx_find_expression(hd_onnx_expression *out, hd_onnx_reader *r, const 
     find_softplus(out, r, node);
   if (out->kind == HD_ONNX_NO_EXPRESSION && (adds || divides || hd__onnx_is(node, "Mul")))
     find_affine_norm(out, r, node);
+  if (adds && out->kind == HD_ONNX_NO_EXPRESSION)
+    find_folded_norm(out, r, node);
   if (!adds || out->kind != HD_ONNX_NO_EXPRESSION)
     return;
   find_linear(out, r, node);

@@ -736,7 +736,7 @@ static const HdOnnx__Tensor *sizes_of(hd_onnx_reader *r, const char *name) {
   if (count == 0 || !make_array(&a, INT64, 1, &count))
     return NULL;
   for (int64_t i = 0; i < count; i++) {
-    if (list[i] == HD_ONNX_BATCH)
+    if (hd__onnx_batches(list[i]))
       return NULL;
     a.at[i] = (double)list[i];
   }

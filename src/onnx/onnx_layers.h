@@ -11,30 +11,55 @@
  *     onnx_weights.c        what several of them do with weights
  *     onnx_windows.c        windows, and pools of them
  *
- * Operators that move elements alone are in onnx_shapes.c, attention in onnx_attention.c. */
+ * Operators that move elements alone are in onnx_shapes.c, attention in onnx_attention.c and onnx_products.c. */
 #pragma once
 
 #include "onnx/onnx_reader.h"
 
 /* A row of the table of operators: makes the view of output k of a node. */
 typedef hd_status hd_onnx_form(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
-hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpose, hd__onnx_read_squeeze,
-    hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice, hd__onnx_read_split, hd__onnx_read_gather,
-    hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention, hd__onnx_read_batch_norm, hd__onnx_read_binary,
-    hd__onnx_read_bound, hd__onnx_read_clip, hd__onnx_read_conv, hd__onnx_read_dropout, hd__onnx_read_gelu,
-    hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid, hd__onnx_read_layer_norm,
-    hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain, hd__onnx_read_pool,
-    hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize, hd__onnx_read_selu,
-    hd__onnx_read_slice_or_chomp, hd__onnx_read_slope, hd__onnx_read_softmax, hd__onnx_read_sum;
+hd_onnx_form hd__onnx_read_abs, hd__onnx_read_line_of, hd__onnx_read_reshape, hd__onnx_read_flatten,
+    hd__onnx_read_transpose, hd__onnx_read_squeeze, hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice,
+    hd__onnx_read_split, hd__onnx_read_gather, hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention,
+    hd__onnx_read_batch_norm, hd__onnx_read_binary, hd__onnx_read_bound, hd__onnx_read_clip, hd__onnx_read_conv,
+    hd__onnx_read_dropout, hd__onnx_read_gelu, hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid,
+    hd__onnx_read_layer_norm, hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain,
+    hd__onnx_read_pool, hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize,
+    hd__onnx_read_selu, hd__onnx_read_einsum, hd__onnx_read_product, hd__onnx_read_slice_or_chomp, hd__onnx_read_slope,
+    hd__onnx_read_softmax, hd__onnx_read_sum, hd__onnx_read_tile;
 
-/* Whether a product of two computed values ends an attention. */
+/* ---- Attention ---- */
+
+/* Whether a product of two computed values ends an attention, as PyTorch writes it. */
 bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);
+
+/* What a constant of places x places leaves: `number`: added, else truth values; `keeps`: where they are true. */
+typedef enum hd_onnx_mask { HD_ONNX_NO_MASK, HD_ONNX_CAUSAL, HD_ONNX_OTHER_MASK } hd_onnx_mask;
+hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps);
+
+/* Of queries, keys and values, batch x heads x places x channels, or without heads. */
+hd_status hd__onnx_put_attention(hd_onnx_view *out, hd_onnx_view part[3], hd_onnx_reader *r, const HdOnnx__Node *node,
+                                 int64_t heads, bool causal);
+
+/* The product of two tensors along the last axis of one and the last but one of the other: scores of an attention, or
+ * what it gives. */
+hd_status hd__onnx_multiply(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_view *a,
+                            hd_onnx_view *b);
+
+/* Scores times, or divided by, a number, or with a mask added; their softmax. */
+hd_status hd__onnx_change_scores(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, char op,
+                                 const char *name);
+hd_status hd__onnx_softmax_of_scores(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t axis,
+                                     bool later);
 
 /* The view of input k of a node. */
 hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k);
 
 /* A layer of each element, "op: NAME, SETTING: NUMBER": it leaves them where they are. */
 hd_status hd__onnx_put_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *op);
+
+/* |x| */
+hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* ---- Weights ---- */
 
@@ -74,8 +99,9 @@ hd_status hd__onnx_sides(int64_t out[2], hd_onnx_reader *r, const HdOnnx__Node *
 bool hd__onnx_is_even(const hd_onnx_window *w);
 int64_t hd__onnx_output_side(const hd_onnx_window *w, int i, int64_t side);
 
-/* Zeros around the image, so that the window needs none. */
-hd_status hd__onnx_put_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_window *w);
+/* Pixels around the image, "zero" or "replicate", so that the window needs none. */
+hd_status hd__onnx_put_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_window *w,
+                           const char *mode);
 
 /* A convolution; `bias`: of a node behind it, or NULL; `chomp`: how much of the padding at the end is left out. */
 hd_status hd__onnx_convolve(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *bias,
@@ -88,8 +114,11 @@ typedef struct hd_onnx_product {
   const char *x, *weight, *bias;
   bool by_outputs; /* the weight is a matrix of outputs x inputs */
   float alpha, beta;
+  int64_t outputs, inputs; /* of a weight that has other dimensions than a matrix; 0: it is one */
 } hd_onnx_product;
 
+/* The same of a value whose view is known. */
+hd_status hd__onnx_put_product(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p);
 hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p);
 
 /* A layer norm, an RMS norm or a group norm that is spelled out. A weight of the normalised axes is the norm's, another

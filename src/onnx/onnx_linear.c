@@ -43,21 +43,28 @@ static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const h
   return hd__onnx_add_weight(r, layer, "bias", &of_bias, bias);
 }
 
-hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p) {
-  const HdOnnx__Node *turned = hd__onnx_producer(r, p.weight, "Transpose");
+/* The weight before a transposition. */
+static void untranspose(hd_onnx_product *p, const hd_onnx_reader *r) {
+  const HdOnnx__Node *turned = hd__onnx_producer(r, p->weight, "Transpose");
   const HdOnnx__Attribute *perm = turned ? hd__onnx_attribute(turned, "perm") : NULL;
   const HdOnnx__Tensor *t = turned ? hd__onnx_tensor(r, hd__onnx_input(turned, 0)) : NULL;
   if (t && t->data_type == TYPE_FLOAT && t->n_dims == 2 && (!perm || (perm->n_ints == 2 && perm->ints[0] == 1))) {
-    p.weight = hd__onnx_input(turned, 0);
-    p.by_outputs = !p.by_outputs;
+    p->weight = hd__onnx_input(turned, 0);
+    p->by_outputs = !p->by_outputs;
   }
-  t = hd__onnx_tensor(r, p.weight);
-  if (!t || t->n_dims != 2 || hd__onnx_elems(t) < 1)
+}
+
+hd_status hd__onnx_put_product(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p) {
+  const bool matrix = p.outputs == 0;
+  if (matrix)
+    untranspose(&p, r);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, p.weight);
+  if (!t || (matrix && t->n_dims != 2) || hd__onnx_elems(t) < 1)
     return hd__onnx_refuse(r, node,
                            "expected a constant matrix as weight, found another value; heddle has no products of "
                            "two computed values but in attention");
-  const int64_t outputs = t->dims[p.by_outputs ? 0 : 1], inputs = t->dims[p.by_outputs ? 1 : 0];
-  HD_TRY(hd__onnx_view(v, r, p.x));
+  const int64_t outputs = matrix ? t->dims[p.by_outputs ? 0 : 1] : p.outputs,
+                inputs = matrix ? t->dims[p.by_outputs ? 1 : 0] : p.inputs;
   const int last = v->rank - 1;
   if (last < 1 || last == v->batch || hd__onnx_side(v, last) != inputs || outputs > 1 << 20)
     return hd__onnx_refuse(r, node,
@@ -68,7 +75,7 @@ hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
     HD_TRY(hd__onnx_flatten(v, r, node, true));
   else
     HD_TRY(hd__onnx_to_channels(v, r, node, 1u << last, false));
-  const bool shares = p.alpha == 1 && p.beta == 1 && (!v->flat || hd__onnx_in_order(v));
+  const bool shares = matrix && p.alpha == 1 && p.beta == 1 && (!v->flat || hd__onnx_in_order(v));
   const bool pixels = !v->flat && v->h > 1; /* `linear` is over flat values, or those of a row of places */
   const char *kind = pixels ? p.by_outputs ? "pixels" : "turned pixels" : p.by_outputs ? "linear" : "turned";
   const char *owner = shares ? hd__onnx_find_owner(r, kind, p.weight, p.bias) : NULL;
@@ -86,6 +93,15 @@ hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   return add_matrix(r, node, &p, &x, v->layer, outputs, inputs);
 }
 
+hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p) {
+  if (!hd__onnx_tensor(r, p.weight))
+    return hd__onnx_put_product(v, r, node, p); /* refuses it */
+  HD_TRY(hd__onnx_merged_view(v, r, p.x));
+  if (v->scores || v->batch != 0)
+    HD_TRY(hd__onnx_view(v, r, p.x));
+  return hd__onnx_put_product(v, r, node, p);
+}
+
 hd_status hd__onnx_read_gemm(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   if (hd__onnx_int(node, "transA", 0))
     return hd__onnx_refuse(r, node, "expected transA 0, found 1; export it as a linear layer");
@@ -99,12 +115,27 @@ hd_status hd__onnx_read_gemm(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx_
 }
 
 hd_status hd__onnx_read_matmul(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  if (!hd__onnx_tensor(r, hd__onnx_input(node, 1)) && hd__onnx_is_attention(r, node))
-    return hd__onnx_read_attention(out, r, node, k);
-  return hd__onnx_put_linear(
-      out, r, node,
-      (hd_onnx_product){
-          .x = hd__onnx_input(node, 0), .weight = hd__onnx_input(node, 1), .bias = "", .alpha = 1, .beta = 1});
+  if (!hd__onnx_tensor(r, hd__onnx_input(node, 1)))
+    return hd__onnx_is_attention(r, node) ? hd__onnx_read_attention(out, r, node, k)
+                                          : hd__onnx_read_product(out, r, node, k);
+  hd_onnx_product p = {
+      .x = hd__onnx_input(node, 0), .weight = hd__onnx_input(node, 1), .bias = "", .alpha = 1, .beta = 1};
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, p.weight);
+  const bool vector = t && t->n_dims == 1;
+  int to[HD_ONNX_RANK];
+  if (vector) {
+    p.inputs = t->dims[0];
+    p.outputs = 1;
+  }
+  HD_TRY(hd__onnx_put_linear(out, r, node, p));
+  if (!vector)
+    return HD_OK;
+  if (out->rank < 3 || out->batch == out->rank - 1)
+    return hd__onnx_refuse(r, node, "expected a matrix as weight, found a vector; use a linear layer of one output");
+  for (int i = 0; i < out->rank; i++)
+    to[i] = i < out->rank - 1 ? i : -1;
+  hd__onnx_rename_axes(out, to, out->rank - 1);
+  return HD_OK;
 }
 
 #endif

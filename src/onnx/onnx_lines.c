@@ -5,12 +5,22 @@
 
 #include "onnx/onnx_layers.h"
 
-static hd_status put_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool mean, uint32_t axes) {
+/* Whether some axes are the channels of an image, and the others its pixels. */
+static bool are_channels(const hd_onnx_view *v, uint32_t axes) {
   const int64_t pixels = v->h * v->w;
+  int64_t channels = 1;
+  bool are = !v->flat && v->c > 1;
+  for (int i = 0; i < v->atoms; i++) {
+    const bool chosen = axes >> v->atom[i].axis & 1;
+    are = are && chosen == (v->atom[i].step >= pixels) && v->atom[i].step > 0;
+    channels *= chosen ? v->atom[i].size : 1;
+  }
+  return are && channels == v->c;
+}
+
+static hd_status put_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool mean, uint32_t axes) {
+  const bool channels = are_channels(v, axes);
   char from[HD_ONNX_NAME_BYTES];
-  bool channels = !v->flat && v->c > 1;
-  for (int i = 0; i < v->atoms; i++)
-    channels = channels && (axes >> v->atom[i].axis & 1) == (v->atom[i].step >= pixels) && v->atom[i].step > 0;
   if (!channels)
     HD_TRY(hd__onnx_to_pixels(v, r, node, axes));
   memcpy(from, v->layer, sizeof from);
@@ -32,13 +42,12 @@ static bool has_no_axes(const hd_onnx_reader *r, const HdOnnx__Node *node) {
   return a ? a->n_ints == 0 : !*hd__onnx_input(node, 1) || (t && hd__onnx_elems(t) == 0);
 }
 
-hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  const bool pool = !strncmp(node->op_type, "Global", 6), largest = strstr(node->op_type, "Max") != NULL;
-  const bool sum = !strcmp(node->op_type, "ReduceSum");
+/* A value along the axes of a node: its largest element, its sum, or its mean. */
+static hd_status put_axes(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool largest, bool sum) {
+  const bool pool = !strncmp(node->op_type, "Global", 6);
   int64_t axis[8];
   int to[HD_ONNX_RANK], rank = 0;
   uint32_t axes = 0;
-  HD_TRY(hd__onnx_view_of(v, r, node, 0));
   const int count = pool ? 0 : hd__onnx_list(axis, r, node, "axes", 1);
   bool good = pool ? v->rank > 2 : count > 0;
   if (!pool && !count && hd__onnx_int(node, "noop_with_empty_axes", 0) && has_no_axes(r, node))
@@ -70,8 +79,32 @@ hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
   return HD_OK;
 }
 
+hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  return put_axes(v, r, node, strstr(node->op_type, "Max") != NULL, !strcmp(node->op_type, "ReduceSum"));
+}
+
+/* ReduceMin as -max(-x), ReduceL1 as the sum of |x|, ReduceSumSquare as that of x * x. */
+hd_status hd__onnx_read_line_of(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  char from[HD_ONNX_NAME_BYTES];
+  const bool min = !strcmp(node->op_type, "ReduceMin");
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  memcpy(from, v->layer, sizeof from);
+  if (min)
+    HD_TRY(hd__onnx_put_plain(v, r, node, "op: scale, factor: -1"));
+  else if (!strcmp(node->op_type, "ReduceL1"))
+    HD_TRY(hd__onnx_put_abs(v, r, node));
+  else
+    HD_TRY(hd__onnx_put(v, r, node, NULL, "op: mul, from: [\"%s\", \"%s\"]", from, from));
+  HD_TRY(put_axes(v, r, node, min, !min));
+  return min ? hd__onnx_put_plain(v, r, node, "op: scale, factor: -1") : HD_OK;
+}
+
 hd_status hd__onnx_read_softmax(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS;
+  HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, 0)));
+  if (v->scores && !strcmp(node->op_type, "Softmax"))
+    return hd__onnx_softmax_of_scores(v, r, node, hd__onnx_int(node, "axis", old ? 1 : -1), old);
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
   const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", old ? 1 : -1));
   if (axis < 1 || axis == v->batch || v->batch != 0)

@@ -189,7 +189,10 @@ hd_status hd__onnx_put_spelled_norm(hd_onnx_view *v, hd_onnx_reader *r, const Hd
   const bool rms = e->kind == HD_ONNX_RMS_NORM;
   int64_t axis[8];
   uint32_t axes = 0;
-  const int count = hd__onnx_list(axis, r, e->norm, "axes", 1);
+  const bool pool = hd__onnx_is(e->norm, "GlobalAveragePool");
+  int count = pool ? v->rank - 2 : hd__onnx_list(axis, r, e->norm, "axes", 1);
+  for (int i = 0; i < count && pool; i++)
+    axis[i] = 2 + i;
   for (int i = 0; i < count; i++) {
     const int a = hd__onnx_axis(v, axis[i]);
     if (a < 0 || a == v->batch)

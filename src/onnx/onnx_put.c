@@ -58,6 +58,8 @@ hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
                        const char *fmt, ...) {
   char name[HD_ONNX_NAME_BYTES];
   va_list args;
+  if (v->scores)
+    return hd__onnx_refuse_scores(r, v->scores);
   if (v->c < 1 || v->h < 1 || v->w < 1 || v->c > HD_ONNX_MOST_SIDE || v->h > HD_ONNX_MOST_SIDE / v->c ||
       v->w > HD_ONNX_MOST_SIDE / (v->c * v->h))
     return hd__onnx_refuse(r, node, "expected 1 to %d elements of a sample, found others; use smaller samples",
@@ -115,6 +117,8 @@ hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char 
 
 hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value) {
   HD_TRY(hd__onnx_merged_view(out, r, value));
+  if (out->scores)
+    return hd__onnx_refuse_scores(r, out->scores);
   if (hd__onnx_side(out, out->batch) == 1)
     return HD_OK;
   return hd__fail(r->ctx, HD_E_UNSUPPORTED,

@@ -247,8 +247,10 @@ static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, cons
 /* Whether the file means scores whose last axis is the channels, so that these need no other order: places x classes,
  * or images with their channels last. */
 static bool has_classes_last(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *node) {
-  const bool are = !v->flat && v->atoms > 0 && v->atom[v->atoms - 1].step == v->h * v->w;
-  return are && (v->rank < 4 || r->channel_axis == 3 || hd__onnx_is(node, "Transpose"));
+  const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
+  const bool whole = hd__onnx_sample(v) == v->c * v->h * v->w; /* it repeats none */
+  const bool are = !v->flat && last && last->step == v->h * v->w && last->size == v->c;
+  return are && whole && (v->rank < 4 || r->channel_axis == 3 || hd__onnx_is(node, "Transpose"));
 }
 
 static int64_t opset_of(const HdOnnx__Model *model) {
@@ -437,6 +439,7 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
                       .beside = strchr(path, '.') != NULL,
                       .make = hd__onnx_make,
                       .view = hd__onnx_view,
+                      .merged_view = hd__onnx_merged_view,
                       .fold_late = hd__onnx_fold_late};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
@@ -447,6 +450,7 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
   hd__free(r.owner);
   hd__free(r.move);
   hd__free(r.shape);
+  hd__onnx_free_scores(&r);
   hd__onnx_free_constants(&r);
   for (size_t i = 0; r.map && i <= r.graph->n_node; i++)
     hd__free(r.map[i].mean);

@@ -10,6 +10,8 @@
  *     onnx_shapes.c      operators that move elements, or none
  *     onnx_layers.c      a layer for each other operator: the table; onnx_layers.h has the families
  *     onnx_attention.c   attention, which files spell out
+ *     onnx_products.c    products of two values, which are an attention's in any order of axes
+ *     onnx_einsum.c      Einsum, as such products or as linear layers
  *     onnx_heads.c       queries, keys and values of one layer, and rotary
  *     onnx_expression.c  layers that ONNX files spell out as several operators
  *
@@ -40,11 +42,13 @@ typedef struct hd_onnx_atom {
 /* A tensor of the file as a layer's elements in some order: its axes, one of them the batch, are products of atoms,
  * which are listed in the order of the axes; none has the size 1. Operators that move elements alone change the view.
  */
+typedef struct hd_onnx_scores hd_onnx_scores;
 typedef struct hd_onnx_view {
   char layer[HD_ONNX_NAME_BYTES]; /* "": not known yet */
   const HdOnnx__Node *source;     /* the operator that moved its elements last, or NULL */
   bool flat;                      /* its samples are of c flat elements; else images of c x h x w */
   int64_t c, h, w;
+  const hd_onnx_scores *scores; /* no layer has it, but an attention may: see onnx_products.c; mostly NULL */
   int rank, batch, atoms;
   hd_onnx_atom atom[HD_ONNX_ATOMS];
 } hd_onnx_view;
@@ -116,11 +120,14 @@ struct hd_onnx_reader {
   int moves;
   char (*taken_name)[HD_ONNX_NAME_BYTES]; /* HD_ONNX_NAMES names of layers, "" for none */
   FILE *text, *rules;                     /* the layers, and the rules for parameters, so far */
+  hd_onnx_scores *scores;                 /* of products of two values */
   int layers, depth, looks;               /* looks: into values, for numbers */
   hd_onnx_view *shape;                    /* of each layer that was made: checked against the network's */
-  /* Of files above those that call them: hd__onnx_make, hd__onnx_view, hd__onnx_fold_late. */
+  /* Of files above those that call them: hd__onnx_make, hd__onnx_view, hd__onnx_merged_view,
+   * hd__onnx_fold_late. */
   hd_status (*make)(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
   hd_status (*view)(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
+  hd_status (*merged_view)(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
   void (*fold_late)(hd_onnx_reader *r, const char *name);
 };
 
@@ -168,6 +175,11 @@ int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name);
 /* Stands for the size of the batch in lists of whole numbers. */
 #define HD_ONNX_BATCH (INT64_MIN + 1)
 
+/* How many times the size of the batch a number of such a list is: n for INT64_MIN + n; 0: it is a number. */
+static inline int64_t hd__onnx_batches(int64_t number) {
+  return number > INT64_MIN && number <= INT64_MIN + INT32_MAX ? number - INT64_MIN : 0;
+}
+
 /* Whether this size, the first of a Reshape, is that of the batch: 0, which copies it, or a number where the file
  * states how many samples the batch has. */
 bool hd__onnx_keeps_batch(const hd_onnx_reader *r, int64_t side);
@@ -186,6 +198,8 @@ void hd__onnx_free_constants(hd_onnx_reader *r);
 
 /* The elements of a tensor of `count` floats; false: it is not one. The same for floats or doubles. */
 bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
+/* A whole number of a tensor; false: it has others. */
+bool hd__onnx_whole_number(int64_t *out, const HdOnnx__Tensor *t, int64_t i);
 bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);
 
 /* Whether a value is the graph's input, or a map of it. A layer that reads such a value reads the input of the
@@ -252,7 +266,7 @@ void hd__onnx_find_expression(hd_onnx_expression *out, hd_onnx_reader *r, const 
 /* The view of a computed value; the layers before it are made unless they are there. */
 hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
 
-/* The same of a tensor whose first axis may be of the batch and more. */
+/* The same of a tensor whose first axis may be of the batch and more, or of scores of an attention. */
 hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
 
 /* The elements along an axis, and of a sample. */
@@ -304,6 +318,12 @@ hd_status hd__onnx_pair(hd_onnx_view *out, hd_onnx_view *a, hd_onnx_view *b, hd_
 
 /* The axis of a node's numbers, from the front; -1: there is none such. */
 int hd__onnx_axis(const hd_onnx_view *v, int64_t axis);
+
+/* ---- Products of two values ---- */
+
+/* Refuses scores, which something else than an attention reads. */
+hd_status hd__onnx_refuse_scores(hd_onnx_reader *r, const hd_onnx_scores *scores);
+void hd__onnx_free_scores(hd_onnx_reader *r);
 
 /* ---- Layers ---- */
 

@@ -14,7 +14,8 @@
 static int64_t beside_batch(const hd_onnx_reader *r, int64_t first, int64_t elems, int64_t others) {
   const int64_t more = others > 0 && elems % others == 0 ? elems / others : 0;
   const bool is_batch = hd__onnx_keeps_batch(r, first) && more == 1;
-  const bool merges = first == -1 || (r->batch > 0 && more > 0 && first == r->batch * more);
+  const bool merges = first == -1 || (more > 0 && hd__onnx_batches(first) == more) ||
+                      (r->batch > 0 && more > 0 && first == r->batch * more);
   return is_batch || merges ? more : 0;
 }
 
@@ -67,13 +68,15 @@ hd_status hd__onnx_read_reshape(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
     if (side[i] == 0 && copies && i < out->rank)
       side[i] = hd__onnx_side(out, i);
     good = side[i] == -1 ? open < 0 : side[i] > 0 && side[i] <= elems && known <= elems;
-    known *= side[i] > 0 ? side[i] : 1;
+    known *= good && side[i] > 0 ? side[i] : 1;
     open = side[i] == -1 ? i : open;
   }
   if (good && open > 0) {
-    good = side[0] != -1 && elems % known == 0;
-    side[open] = elems / known;
-    known = elems;
+    const bool known_batch = r->batch > 0 && side[0] > 0 && side[0] % r->batch == 0;
+    const int64_t times = known_batch ? side[0] / r->batch : hd__onnx_batches(side[0]), beside = times > 1 ? times : 1;
+    good = side[0] != -1 && known <= elems / beside && elems % (known * beside) == 0;
+    side[open] = good ? elems / (known * beside) : 0;
+    known *= side[open];
   }
   side[0] = good ? beside_batch(r, side[0], elems, known) : 0;
   if (side[0] < 1)
@@ -128,7 +131,7 @@ static bool axes_of(uint32_t *mask, hd_onnx_reader *r, const HdOnnx__Node *node,
 hd_status hd__onnx_read_squeeze(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int to[HD_ONNX_RANK], rank = 0;
   uint32_t mask = 0;
-  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
   bool good = axes_of(&mask, r, node, out->rank);
   for (int i = 0; i < out->rank; i++)
     good = good && (!(mask >> i & 1) || (i != out->batch && hd__onnx_side(out, i) == 1));
@@ -147,7 +150,7 @@ hd_status hd__onnx_read_unsqueeze(hd_onnx_view *out, hd_onnx_reader *r, const Hd
   int64_t axis[8];
   int to[HD_ONNX_RANK], next = 0;
   uint32_t mask;
-  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
   const int count = hd__onnx_list(axis, r, node, "axes", 1), rank = out->rank + count;
   if (rank > HD_ONNX_RANK || !axes_of(&mask, r, node, rank) || __builtin_popcount(mask) != count)
     return hd__onnx_refuse(r, node, "expected constant axes of at most %d, found others; export it again",
@@ -162,6 +165,17 @@ hd_status hd__onnx_read_unsqueeze(hd_onnx_view *out, hd_onnx_reader *r, const Hd
 /* Whether a tensor of so many samples is expanded to the batch itself. */
 static bool fits_batch(const hd_onnx_reader *r, int64_t side) {
   return side == HD_ONNX_BATCH || side == 1 || side == -1 || side == r->batch;
+}
+
+/* Whether a sample, with repeated elements, has no more than one may. */
+static bool is_small(const hd_onnx_view *v) {
+  int64_t elems = 1;
+  for (int i = 0; i < v->atoms; i++) {
+    if (v->atom[i].size > HD_ONNX_MOST_SIDE / elems)
+      return false;
+    elems *= v->atom[i].size;
+  }
+  return true;
 }
 
 /* Repeated elements: what reads them must spread them itself. */
@@ -184,8 +198,31 @@ hd_status hd__onnx_read_expand(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     if (good && own == 1 && side[axis] > 1)
       out->atom[out->atoms++] = (hd_onnx_atom){axis, side[axis], 0};
   }
-  if (!good)
+  if (!good || !is_small(out))
     return hd__onnx_refuse(r, node, "expected a constant shape of as many axes, found another; export it again");
+  return HD_OK;
+}
+
+/* Whole copies of an axis, one after the other. */
+hd_status hd__onnx_read_tile(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  int64_t times[8];
+  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  bool good = hd__onnx_ints(times, r, hd__onnx_input(node, 1)) == out->rank && times[out->batch] == 1;
+  const hd_onnx_view v = *out;
+  int n = 0;
+  out->atoms = 0;
+  for (int axis = 0; axis < v.rank && good; axis++) {
+    good = axis == v.batch || (times[axis] > 0 && times[axis] <= HD_ONNX_MOST_SIDE / hd__onnx_side(&v, axis) &&
+                               out->atoms + v.atoms - n < HD_ONNX_ATOMS);
+    if (good && times[axis] > 1)
+      out->atom[out->atoms++] = (hd_onnx_atom){axis, times[axis], 0};
+    for (; n < v.atoms && v.atom[n].axis == axis; n++)
+      out->atom[out->atoms++] = v.atom[n];
+  }
+  if (!good || !is_small(out))
+    return hd__onnx_refuse(r, node,
+                           "expected constant repeats of the axes behind the batch, found others; repeat a sample's "
+                           "elements");
   return HD_OK;
 }
 
@@ -226,7 +263,8 @@ hd_status hd__onnx_read_slice(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx
     const int a = hd__onnx_axis(out, axis[i]);
     const int64_t side = a < 0 ? 0 : hd__onnx_side(out, a);
     good = a >= 0;
-    if (!good || (a == out->batch && start[i] == 0 && end[i] > INT32_MAX - 1))
+    const bool whole_batch = end[i] > INT32_MAX - 1 || (r->batch > 0 && end[i] >= r->batch);
+    if (!good || (a == out->batch && start[i] == 0 && whole_batch))
       continue;
     start[i] += start[i] < 0 ? side : 0;
     end[i] = end[i] < 0 ? end[i] + side : end[i] > side ? side : end[i];
@@ -290,7 +328,45 @@ static hd_status read_embedding(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
   return HD_OK;
 }
 
-/* One element of an axis, which goes; or some neighbours. */
+/* Indices of an axis that repeat each element, or are those of the nearest ones of `count`: i * side / count. */
+static bool are_nearest(const HdOnnx__Tensor *t, int64_t side) {
+  const int64_t count = t && t->n_dims == 1 && side > 0 ? hd__onnx_elems(t) : 0;
+  bool are = count > 0 && count <= 16384;
+  for (int64_t i = 0; i < count && are; i++) {
+    int64_t index;
+    are = hd__onnx_whole_number(&index, t, i) && index == i * side / count;
+  }
+  return are;
+}
+
+/* Each element of an axis several times; or pixels of a resized image, which heddle writes so. */
+static hd_status read_nearest(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis, int64_t count) {
+  const int64_t side = hd__onnx_side(v, axis);
+  int at = 0;
+  if (count == side)
+    return HD_OK;
+  if (count % side == 0 && v->atoms < HD_ONNX_ATOMS) {
+    while (at < v->atoms && v->atom[at].axis <= axis)
+      at++;
+    memmove(v->atom + at + 1, v->atom + at, (size_t)(v->atoms++ - at) * sizeof *v->atom);
+    v->atom[at] = (hd_onnx_atom){axis, count / side, 0};
+    return is_small(v) ? HD_OK
+                       : hd__onnx_refuse(r, node, "expected at most %d elements of a sample, found more; repeat fewer",
+                                         HD_ONNX_MOST_SIDE);
+  }
+  if (v->rank < 3 || v->rank > 4 || v->batch != 0 || axis < 2)
+    return hd__onnx_refuse(r, node,
+                           "expected the nearest pixels of an image, found those of another axis; take x[:, i]");
+  HD_TRY(hd__onnx_settle(v, r, node));
+  const int64_t h = axis + 2 == v->rank ? count : v->h, w = axis + 1 == v->rank ? count : v->w;
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  hd__onnx_whole(v, "", v->rank, false, v->c, h, w);
+  return hd__onnx_put(v, r, node, NULL, "op: upsample, from: \"%s\", size: [%lld, %lld]", from, (long long)h,
+                      (long long)w);
+}
+
+/* One element of an axis, which goes; some neighbours, or the nearest ones of more. */
 hd_status hd__onnx_read_gather(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int64_t index[8];
   int to[HD_ONNX_RANK], rank = 0;
@@ -305,10 +381,12 @@ hd_status hd__onnx_read_gather(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     index[i] += index[i] < 0 ? hd__onnx_side(out, axis) : 0;
     good = index[i] == index[0] + i;
   }
+  if (!good && axis >= 0 && axis != out->batch && are_nearest(t, hd__onnx_side(out, axis)))
+    return read_nearest(out, r, node, axis, hd__onnx_elems(t));
   if (!good)
     return hd__onnx_refuse(r, node,
-                           "expected constant neighbouring elements of an axis behind the batch, found others; "
-                           "take x[:, i]");
+                           "expected constant neighbouring elements of an axis behind the batch, or its nearest ones, "
+                           "found others; take x[:, i]");
   HD_TRY(hd__onnx_cut(out, r, node, axis, index[0], index[0] + count));
   for (int i = 0; i < out->rank && t->n_dims == 0; i++)
     to[i] = i == axis ? -1 : rank++;

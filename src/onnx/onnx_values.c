@@ -300,6 +300,13 @@ bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count) {
   return bytes;
 }
 
+bool hd__onnx_whole_number(int64_t *out, const HdOnnx__Tensor *t, int64_t i) {
+  const char *bytes = i >= 0 && i < hd__onnx_elems(t) ? bytes_of(t, TYPE_INT64, sizeof *out) : NULL;
+  if (bytes)
+    memcpy(out, bytes + i * (int64_t)sizeof *out, sizeof *out);
+  return bytes;
+}
+
 /* Whole numbers of a tensor; 0: the value is none, or has too many. */
 static int constant_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
@@ -315,7 +322,7 @@ enum { MOST_DEPTH = 64, MOST_LOOKS = 1 << 17 };
 /* The shape of a computed value, of which only the batch may be unknown. */
 static int shape_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node) {
   hd_onnx_view v;
-  if (r->view(&v, r, hd__onnx_input(node, 0)) != HD_OK)
+  if (r->merged_view(&v, r, hd__onnx_input(node, 0)) != HD_OK)
     return 0;
   int64_t start = hd__onnx_int(node, "start", 0), end = hd__onnx_int(node, "end", v.rank);
   start += start < 0 ? v.rank : 0;
@@ -323,7 +330,7 @@ static int shape_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *nod
   if (start < 0 || end > v.rank || start >= end)
     return 0;
   for (int64_t i = start; i < end; i++)
-    out[i - start] = (int)i == v.batch ? HD_ONNX_BATCH : hd__onnx_side(&v, (int)i);
+    out[i - start] = ((int)i == v.batch ? INT64_MIN : 0) + hd__onnx_side(&v, (int)i);
   return (int)(end - start);
 }
 
@@ -346,13 +353,24 @@ bool hd__onnx_is_real(const hd_onnx_reader *r, const char *name) {
   return true;
 }
 
+/* The same of sizes of which one or both are so many times the batch's. */
+static int64_t compute_batches(const char *op, int64_t a, int64_t b, bool *good) {
+  const int64_t of_a = hd__onnx_batches(a), of_b = hd__onnx_batches(b), number = of_a ? b : a;
+  const int64_t times = of_a ? of_a : of_b;
+  if (*op == 'M' && !(of_a && of_b) && number > 0 && number <= INT32_MAX / times)
+    return INT64_MIN + times * number;
+  if (*op == 'D' && of_a && of_b && of_a % of_b == 0)
+    return of_a / of_b;
+  if (*op == 'D' && of_a && b > 0 && !of_b && of_a % b == 0)
+    return INT64_MIN + of_a / b;
+  *good = false;
+  return HD_ONNX_BATCH;
+}
+
 static int64_t compute(const char *op, int64_t a, int64_t b, bool *good) {
-  const bool is_batch = a == HD_ONNX_BATCH || b == HD_ONNX_BATCH, one = a == 1 || b == 1;
   const int64_t most = (int64_t)1 << 31;
-  if (is_batch && !((*op == 'M' && one) || (*op == 'D' && b == 1)))
-    *good = false;
-  if (is_batch)
-    return HD_ONNX_BATCH;
+  if (hd__onnx_batches(a) || hd__onnx_batches(b))
+    return compute_batches(op, a, b, good);
   if (a > most || a < -most || b > most || b < -most || (*op == 'D' && b == 0)) {
     *good = false;
     return 0;
@@ -402,6 +420,31 @@ static int joined_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *no
   return count;
 }
 
+/* The product of all numbers of a list. */
+static int product_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, int depth) {
+  int64_t all[8];
+  bool good = true;
+  const int count = ints_of(all, r, hd__onnx_input(node, 0), depth);
+  out[0] = 1;
+  for (int i = 0; i < count; i++)
+    out[0] = compute("M", out[0], all[i], &good);
+  return count && good;
+}
+
+/* The larger of two lists of sizes, which mostly are equal. */
+static int larger_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, int depth) {
+  int64_t b[8];
+  const int count = ints_of(out, r, hd__onnx_input(node, 0), depth);
+  if (node->n_input != 2 || !count || ints_of(b, r, hd__onnx_input(node, 1), depth) != count)
+    return 0;
+  for (int i = 0; i < count; i++) {
+    if (out[i] != b[i] && (hd__onnx_batches(out[i]) || hd__onnx_batches(b[i])))
+      return 0;
+    out[i] = b[i] > out[i] ? b[i] : out[i];
+  }
+  return count;
+}
+
 static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int depth) {
   static const char *const plain[] = {"Unsqueeze", "Squeeze", "Reshape", "Floor", "Ceil"};
   static const char *const operators[] = {"Mul", "Add", "Sub", "Div"};
@@ -422,7 +465,7 @@ static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int dept
         return 0;
       const bool exact = i == 3 && hd__onnx_is_real(r, hd__onnx_input(node, 0));
       for (int k = 0; k < count; k++) {
-        good = good && !(exact && out[k] != HD_ONNX_BATCH && b[k] != 0 && out[k] % b[k] != 0);
+        good = good && !(exact && !hd__onnx_batches(out[k]) && b[k] != 0 && out[k] % b[k] != 0);
         out[k] = compute(operators[i], out[k], b[k], &good);
       }
       return good ? count : 0;
@@ -435,7 +478,9 @@ static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int dept
     return sliced_ints(out, r, node, depth + 1);
   if (hd__onnx_is(node, "Concat"))
     return joined_ints(out, r, node, depth + 1);
-  return 0;
+  if (hd__onnx_is(node, "ReduceProd"))
+    return product_ints(out, r, node, depth + 1);
+  return hd__onnx_is(node, "Max") ? larger_ints(out, r, node, depth + 1) : 0;
 }
 
 int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name) { return ints_of(out, r, name, 0); }
@@ -462,7 +507,7 @@ static bool number_of(double *out, hd_onnx_reader *r, const char *name, int dept
       *out = real ? *out : trunc(*out);
       return true;
     }
-  if (hd__onnx_ints(one, r, name) != 1 || one[0] == HD_ONNX_BATCH)
+  if (hd__onnx_ints(one, r, name) != 1 || hd__onnx_batches(one[0]))
     return false;
   *out = (double)one[0];
   return true;
@@ -488,7 +533,8 @@ int hd__onnx_list(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, c
     return given_ints(out, r, hd__onnx_input(node, input));
   if (a->n_ints > 8)
     return 0;
-  memcpy(out, a->ints, a->n_ints * sizeof *out);
+  for (size_t i = 0; i < a->n_ints; i++)
+    out[i] = a->ints[i];
   return (int)a->n_ints;
 }
 

@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "onnx/onnx_reader.h"
 
+enum { MOST_IMAGE = 16384, MOST_FACTOR = 1024 }; /* of an upsample */
+
 static int64_t pixels_of(const hd_onnx_view *v) { return v->h * v->w; }
 
 static bool in_mask(uint32_t mask, int axis) { return mask >> axis & 1; }
@@ -158,6 +160,12 @@ static hd_status put_reshape(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
                       (long long)shape[0], (long long)shape[1], (long long)shape[2], parts);
 }
 
+static hd_status refuse_places(hd_onnx_reader *r, const HdOnnx__Node *node) {
+  return hd__onnx_refuse(r, node,
+                         "expected each element of a layer once, found a tensor that leaves out or repeats some; write "
+                         "the operator so that it spreads its values itself");
+}
+
 /* Brings atoms into an order, as an image of this shape. */
 static hd_status move(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const int *order,
                       const int64_t shape[3]) {
@@ -174,10 +182,7 @@ static hd_status move(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *no
   if (same_places(v, &after) || find_move(v, r, &after))
     return HD_OK;
   if (!list_places(now, v) || shape[0] * shape[1] * shape[2] != v->c * v->h * v->w)
-    return hd__onnx_refuse(
-        r, node,
-        "expected each element of a layer once, found a tensor that repeats some; write the operator "
-        "so that it spreads its values itself");
+    return refuse_places(r, node);
   for (int i = 0; i < v->atoms; i++) {
     int j = i, run = 1;
     if (now[i] == order[i])
@@ -197,6 +202,94 @@ static hd_status move(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *no
   if (!moved)
     HD_TRY(put_reshape(v, r, node, none, 1, shape));
   memcpy(after.layer, v->layer, sizeof after.layer);
+  keep_move(r, &before, &after);
+  *v = after;
+  return HD_OK;
+}
+
+/* ---- Repeated elements ---- */
+
+/* Leaves out repeated elements, which an operator repeats itself; the axes that then have one element. */
+static uint32_t strip(hd_onnx_view *v) {
+  uint32_t repeated = 0;
+  int n = 0;
+  for (int i = 0; i < v->atoms; i++) {
+    if (v->atom[i].step == 0)
+      repeated |= 1u << v->atom[i].axis;
+    else
+      v->atom[n++] = v->atom[i];
+  }
+  v->atoms = n;
+  return repeated;
+}
+
+/* Whether no atom of an image reaches from one of its rows into the next one. */
+static bool has_rows(const hd_onnx_view *v) {
+  bool has = true;
+  for (int i = 0; i < v->atoms; i++)
+    has = has && (v->atom[i].step >= v->w || v->atom[i].step * v->atom[i].size <= v->w);
+  return has;
+}
+
+/* Whether a repeated atom stands behind one that counts rows of the image, along the same axis. */
+static bool repeats_rows(const hd_onnx_view *v, int repeated) {
+  int i = repeated - 1;
+  while (i >= 0 && v->atom[i].axis == v->atom[repeated].axis && v->atom[i].step == 0)
+    i--;
+  return i >= 0 && v->atom[i].axis == v->atom[repeated].axis && v->atom[i].step >= v->w &&
+         v->atom[i].step < pixels_of(v);
+}
+
+/* The places in an image whose pixels are there by[0] times down and by[1] across: row h and column w are then rows
+ * h * by[0] + i and columns w * by[1] + j, and the repeated atoms are i and j. */
+static void repeat_places(hd_onnx_view *v, int64_t by[2]) {
+  const hd_onnx_view before = *v;
+  const bool rows = has_rows(v);
+  bool down[HD_ONNX_ATOMS];
+  by[0] = by[1] = 1;
+  for (int i = v->atoms - 1; i >= 0; i--) {
+    down[i] = rows && repeats_rows(&before, i);
+    if (before.atom[i].step > 0)
+      continue;
+    int64_t *times = &by[!down[i]];
+    v->atom[i].step = *times;
+    *times = *times > HD_ONNX_MOST_SIDE / v->atom[i].size ? HD_ONNX_MOST_SIDE : *times * v->atom[i].size;
+  }
+  for (int i = 0; i < v->atoms; i++) {
+    if (before.atom[i].step > 0)
+      v->atom[i].step *= by[1] * (before.atom[i].step >= v->w ? by[0] : 1);
+    else if (down[i])
+      v->atom[i].step *= v->w * by[1];
+  }
+  v->h *= by[0];
+  v->w *= by[1];
+}
+
+/* Makes elements that a tensor repeats: the nearest pixels of a larger image. */
+static hd_status put_repeats(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  hd_onnx_view image = *v;
+  int now[HD_ONNX_ATOMS], n = 0;
+  int64_t by[2];
+  strip(&image);
+  if (image.flat)
+    HD_TRY(move(&image, r, node, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+                (const int64_t[]){hd__onnx_sample(&image), 1, 1}));
+  if (!list_places(now, &image))
+    return refuse_places(r, node);
+  hd_onnx_view before = image;
+  before.atoms = v->atoms;
+  for (int i = 0; i < v->atoms; i++)
+    before.atom[i] = v->atom[i].step > 0 ? image.atom[n++] : v->atom[i];
+  hd_onnx_view after = before;
+  repeat_places(&after, by);
+  *v = before;
+  if (find_move(v, r, &after))
+    return HD_OK;
+  if (after.h > MOST_IMAGE || after.w > MOST_IMAGE || by[0] > MOST_FACTOR || by[1] > MOST_FACTOR)
+    return hd__onnx_refuse(r, node, "expected elements that are there at most %d times, found others; repeat them less",
+                           MOST_FACTOR);
+  HD_TRY(hd__onnx_put(&after, r, node, NULL, "op: upsample, from: \"%s\", scale_factor: [%lld, %lld]", before.layer,
+                      (long long)by[0], (long long)by[1]));
   keep_move(r, &before, &after);
   *v = after;
   return HD_OK;
@@ -251,6 +344,8 @@ hd_status hd__onnx_to_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
                                bool settled) {
   int order[HD_ONNX_ATOMS];
   int64_t shape[3];
+  if (repeats(v))
+    HD_TRY(put_repeats(v, r, node));
   merge(v);
   if (are_channels(v, axes) && !settled)
     return HD_OK;
@@ -263,10 +358,12 @@ hd_status hd__onnx_to_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
 hd_status hd__onnx_to_pixels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, uint32_t axes) {
   int order[HD_ONNX_ATOMS];
   int64_t shape[3], pixels = 1;
-  bool are = !v->flat && !repeats(v);
+  if (repeats(v))
+    HD_TRY(put_repeats(v, r, node));
+  bool are = !v->flat;
   for (int i = 0; i < v->atoms; i++)
     if (in_mask(axes, v->atom[i].axis)) {
-      are = are && v->atom[i].step < pixels_of(v) && v->atom[i].step > 0;
+      are = are && v->atom[i].step > 0 && v->atom[i].step * v->atom[i].size <= pixels_of(v);
       pixels *= v->atom[i].size;
     }
   if (are && pixels == pixels_of(v))
@@ -280,17 +377,19 @@ hd_status hd__onnx_to_pixels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 
 static hd_status to_image(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const int64_t shape[3]) {
   int order[HD_ONNX_ATOMS];
+  if (repeats(v))
+    HD_TRY(put_repeats(v, r, node));
   order_first(order, v, 0);
   return move(v, r, node, order, shape);
 }
 
 hd_status hd__onnx_flatten(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool any_order) {
+  if (repeats(v))
+    HD_TRY(put_repeats(v, r, node));
   if (!any_order && !hd__onnx_in_order(v)) {
     const int64_t first = v->atoms > 0 ? v->atom[0].size : 1;
     HD_TRY(to_image(v, r, node, (int64_t[]){first, 1, hd__onnx_sample(v) / first}));
   }
-  if (repeats(v))
-    return to_image(v, r, node, (int64_t[]){1, 1, 1}); /* refuses it */
   if (v->flat)
     return HD_OK;
   const hd_onnx_view before = *v;
@@ -440,20 +539,6 @@ hd_status hd__onnx_cut(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
 
 /* ---- Two values ---- */
 
-/* Leaves out repeated elements, which an operator repeats itself; the axes that then have one element. */
-static uint32_t strip(hd_onnx_view *v) {
-  uint32_t repeated = 0;
-  int n = 0;
-  for (int i = 0; i < v->atoms; i++) {
-    if (v->atom[i].step == 0)
-      repeated |= 1u << v->atom[i].axis;
-    else
-      v->atom[n++] = v->atom[i];
-  }
-  v->atoms = n;
-  return repeated;
-}
-
 /* Whether an operator can spread the small value to the large one as both are. */
 static bool spreads(const hd_onnx_view *large, const hd_onnx_view *small) {
   const int64_t pixels = pixels_of(large);
@@ -485,19 +570,35 @@ static hd_status refuse_pair(hd_onnx_reader *r, const HdOnnx__Node *node) {
       "make the shapes equal");
 }
 
-/* Leaves out what one value repeats and the other has: the operator repeats it. What only one of them has once would be
- * lost. */
+/* Whether an axis has repeated elements beside others, as a Tile's. */
+static bool repeats_partly(const hd_onnx_view *v) {
+  hd_onnx_view once = *v;
+  const uint32_t repeated = strip(&once);
+  bool partly = false;
+  for (int i = 0; i < once.atoms; i++)
+    partly = partly || in_mask(repeated, once.atom[i].axis);
+  return partly;
+}
+
+/* Leaves out what one value repeats and the other has: the operator repeats it. What only one of them has is made. */
 static hd_status strip_both(hd_onnx_view *a, hd_onnx_view *b, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  if (repeats_partly(a))
+    HD_TRY(put_repeats(a, r, node));
+  if (repeats_partly(b))
+    HD_TRY(put_repeats(b, r, node));
   hd_onnx_view before[] = {*a, *b};
   const uint32_t repeated = strip(a), others = strip(b);
   bool good = !(repeated & others);
   for (int axis = 0; axis < a->rank && good; axis++)
     if (in_mask(repeated | others, axis))
       good = hd__onnx_side(&before[0], axis) == hd__onnx_side(&before[1], axis);
-  return good ? HD_OK
-              : hd__onnx_refuse(r, node,
-                                "expected a repeated value beside one with as many elements along its axes, found "
-                                "others; repeat the result");
+  if (good)
+    return HD_OK;
+  *a = before[0];
+  *b = before[1];
+  if (repeats(a))
+    HD_TRY(put_repeats(a, r, node));
+  return repeats(b) ? put_repeats(b, r, node) : HD_OK;
 }
 
 hd_status hd__onnx_pair(hd_onnx_view *out, hd_onnx_view *a, hd_onnx_view *b, hd_onnx_reader *r,
@@ -549,15 +650,13 @@ void hd__onnx_places(int64_t *place, const hd_onnx_view *v) {
 
 hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
                                 const float *number) {
-  const int64_t elems = hd__onnx_sample(v), pixels = v->h * v->w;
-  const hd_shape shape = {2, {(int32_t)pixels, (int32_t)v->c}};
   HD_OWNED float *weight = NULL;
   HD_OWNED int64_t *place = NULL;
   char from[HD_ONNX_NAME_BYTES];
   if (repeats(v))
-    return hd__onnx_refuse(r, node,
-                           "expected a value that repeats no elements beside a constant, found one; repeat "
-                           "the result");
+    HD_TRY(put_repeats(v, r, node));
+  const int64_t elems = hd__onnx_sample(v), pixels = v->h * v->w;
+  const hd_shape shape = {2, {(int32_t)pixels, (int32_t)v->c}};
   HD_TRY(HD_NEW_RAW(weight, elems, r->ctx, "%s: out of memory while reading", r->path));
   HD_TRY(HD_NEW_RAW(place, elems, r->ctx, "%s: out of memory while reading", r->path));
   hd__onnx_places(place, v);

@@ -66,12 +66,14 @@ hd_status hd__onnx_read_window(hd_onnx_window *w, hd_onnx_reader *r, const HdOnn
 bool hd__onnx_is_even(const hd_onnx_window *w) { return w->begin[0] == w->end[0] && w->begin[1] == w->end[1]; }
 
 /* Zeros around the image, so that the window needs none. */
-hd_status hd__onnx_put_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_window *w) {
+hd_status hd__onnx_put_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_window *w,
+                           const char *mode) {
   char from[HD_ONNX_NAME_BYTES];
   memcpy(from, v->layer, sizeof from);
   hd__onnx_whole(v, "", v->rank, false, v->c, v->h + w->begin[0] + w->end[0], v->w + w->begin[1] + w->end[1]);
-  HD_TRY(hd__onnx_put(v, r, node, NULL, "op: pad, from: \"%s\", padding: " HD_ONNX_PAIR ", end: " HD_ONNX_PAIR, from,
-                      HD_ONNX_OF(w->begin), HD_ONNX_OF(w->end)));
+  HD_TRY(hd__onnx_put(v, r, node, NULL,
+                      "op: pad, from: \"%s\", padding: " HD_ONNX_PAIR ", end: " HD_ONNX_PAIR ", mode: %s", from,
+                      HD_ONNX_OF(w->begin), HD_ONNX_OF(w->end), mode));
   for (int i = 0; i < 2; i++)
     w->begin[i] = w->end[i] = 0;
   return HD_OK;
@@ -143,10 +145,15 @@ hd_status hd__onnx_read_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
     return hd__onnx_refuse(r, node, "expected a pool without dilation, found one; leave it out");
   const char *extra = !mean ? "" : counts ? ", count_include_pad: true" : ", count_include_pad: false";
   const bool thick = 2 * w.begin[0] > w.kernel[0] || 2 * w.begin[1] > w.kernel[1];
+  if (thick && !mean && !ceils && w.begin[0] < w.kernel[0] && w.begin[1] < w.kernel[1] && w.end[0] < w.kernel[0] &&
+      w.end[1] < w.kernel[1]) { /* all windows have pixels, and those at the edge are in each that is padded */
+    HD_TRY(hd__onnx_put_pad(v, r, node, &w, "replicate"));
+    return put_pool(v, r, node, &w, false, extra);
+  }
   if (hd__onnx_is_even(&w) && !(thick && mean && counts && !ceils))
     return put_pool(v, r, node, &w, ceils, extra);
   if (mean && counts && !ceils) {
-    HD_TRY(hd__onnx_put_pad(v, r, node, &w));
+    HD_TRY(hd__onnx_put_pad(v, r, node, &w, "zero"));
     return put_pool(v, r, node, &w, false, extra);
   }
   /* Padding does not count: the windows alone matter, of which there are more or fewer. */

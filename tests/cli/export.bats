@@ -54,6 +54,40 @@ same_scores() {
   no grep -q 'transforms' plain.c
 }
 
+@test "the C file of a network with several heads has the places of each one's scores" {
+  printf '%s\n' "model: heads" "input: [1, 1, 3]" "layers:" "  - flat: {op: flatten}" "  - body: {op: linear, out: 8}" \
+    "  - act: {op: tanh}" "  - kind: {op: linear, out: 3}" "  - a.b: {op: linear, out: 2, from: act}" \
+    "  - a_b: {op: linear, out: 1, from: act}" "loss:" "  - kind: cross_entropy" "  - a.b: mse" \
+    "  - a_b: l1" >heads.yaml
+  awk 'BEGIN { print "a,b,c,kind,width,height,depth"
+    for (i = 0; i < 60; i++) print i % 7 "," i % 11 "," i % 5 "," i % 3 "," i % 4 "," i % 6 "," i % 8 }' >rows.csv
+  "$HEDDLE" train --model heads.yaml --data rows.csv --label kind,width,height,depth --max-steps 30 --out r >out 2>err
+  "$HEDDLE" export r --c heads.c >out
+  cat >main.c <<'END'
+#include <stdio.h>
+#include "heads.c"
+int main(void) {
+  const double pixel[heads_pixels] = {3, 5, 2};
+  float score[heads_outputs], memory[heads_memory];
+  heads_scores(score, pixel, memory);
+  int best = 0;
+  for (int i = 1; i < heads_kind_size; i++)
+    if (score[heads_kind_offset + i] > score[heads_kind_offset + best])
+      best = i;
+  printf("%d %d %d %d %d", heads_kind_size, heads_a_b_offset, heads_a_b_size, heads_a_b_2_offset, heads_a_b_2_size);
+  printf(" %d %.4f %.4f %.4f\n", best, score[heads_a_b_offset], score[heads_a_b_offset + 1], score[heads_a_b_2_offset]);
+}
+END
+  cc -O1 -Wall -Wextra -Werror -Wno-unknown-pragmas -ffp-contract=off main.c -o main -lm
+  if command -v c++ >/dev/null; then c++ -std=c++11 -Wall -Wextra -pedantic -Werror -x c++ -c heads.c -o heads.o; fi
+  printf 'a,b,c,kind,width,height,depth\n3,5,2,0,0,0,0\n' >row.csv
+  "$HEDDLE" predict r row.csv --json >row.json
+  local of=predictions.0.heads
+  [ "$(./main)" = "3 3 2 5 1 $(json_get $of.0.class <row.json) $(printf '%.4f %.4f %.4f' \
+    $(json_get $of.1.outputs.0 $of.1.outputs.1 $of.2.outputs.0 <row.json))" ]
+  grep -q '^ \*   score\[3\] to score\[4\]: a.b, of mse; heads_a_b_offset and heads_a_b_size$' heads.c
+}
+
 @test "compilers read the C file, as C++ too, and have nothing to warn of" {
   for network in cnn "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" \
     "$SRCDIR/tests/bits/activations.yaml"; do

@@ -177,7 +177,7 @@ NETWORKS = [
         "{a = LayerNormalization <axis = 2> (x, w) y = Flatten(a)}",
     ),
     (
-        "an expanded value and a sum over what it repeats", "repeated value", 3,
+        "an expanded value and a sum over what it repeats", "", 3,
         IMAGE + "float[1,1,1,1] k = {2}, int64[4] to = {1, 3, 1, 1}, int64[1] axis = {1}>"
         "{a = Conv(x, k) b = Relu(x) c = Expand(a, to) d = Add(c, b) e = ReduceSum(d, axis) y = Flatten(e)}",
     ),
@@ -187,13 +187,13 @@ NETWORKS = [
         "{a = Conv(x, k) b = Relu(x) c = Expand(a, to) d = Mul(c, b) y = Flatten(d)}",
     ),
     (
-        "a mean of an expanded value", "repeats some", 3,
+        "a mean of an expanded value", "", 3,
         "(float[N,1,4,4] x) => (float[N,1] y) <float[1,1,1,1] k = {2}, int64[4] to = {1, 3, 1, 1},"
         "int64[2] sides = {2, 3}, int64[1] axis = {1}>{a = Conv(x, k) c = Expand(a, to)"
         "d = ReduceMean(c, sides) e = ReduceSum <keepdims = 0> (d, axis) y = Flatten(e)}",
     ),
     (
-        "positions of an expanded value", "repeats no elements", 3,
+        "positions of an expanded value", "", 3,
         "(float[N,1,1,2] x) => (float[N,4] y) <float[1,1,1,1] k = {2}, int64[4] to = {1, 2, 1, 1},"
         "float[2,1,2] c = {1, 2, 3, 4}>{a = Conv(x, k) b = Expand(a, to) d = Add(b, c) y = Flatten(d)}",
     ),
@@ -235,6 +235,39 @@ NETWORKS = [
         "int64[1] zero = {0}, int64[1] last = {-1}, int64[1] axis = {2}>{a = Conv(x, k) s = Shape(a)"
         "i = Gather(s, h) f = Cast <to = 1> (i) t = Cast <to = 1> (two) q = Div(f, t) c = Ceil(q) e = Cast <to = 7> (c)"
         "n = Reshape(e, last) b = Slice(a, zero, n, axis) y = Flatten(b)}",
+    ),
+    (
+        "a sum of a half of all elements, which is no channel's", "", 3,
+        "(float[N,4,3,8] x) => (float[N,48] y) <int64[3] to = {-1, 32, 3}, int64[4] back = {-1, 2, 48, 1},"
+        "int64[1] axis = {1}, " + drawn("w", 48, 3) + ">{a = Relu(x) b = Reshape(a, to) c = Reshape(b, back)"
+        "d = ReduceSum <keepdims = 0> (c, axis) e = Flatten(d) y = MatMul(e, w)}",
+    ),
+    (
+        "an image of twice its rows and three times its columns", "", 3,
+        "(float[N,2,3,4] x) => (float[N,2,6,12] y) <float[2,2,1,1] k = {1, 2, 3, 4}, int64[1] at4 = {4},"
+        "int64[1] at3 = {3}, int64[5] across = {1, 1, 1, 1, 3}, int64[5] down = {1, 1, 1, 2, 1},"
+        "int64[4] wide = {0, 2, 3, 12}, int64[4] high = {0, 2, 6, 12}>{a = Conv(x, k) b = Unsqueeze(a, at4)"
+        "c = Tile(b, across) d = Reshape(c, wide) e = Unsqueeze(d, at3) f = Tile(e, down) y = Reshape(f, high)}",
+    ),
+    (
+        "whole copies of an image, below each other", "", 3,
+        "(float[N,2,3,4] x) => (float[N,2,6,4] y) <float[2,2,1,1] k = {1, 2, 3, 4}, int64[4] down = {1, 1, 2, 1}>"
+        "{a = Conv(x, k) y = Tile(a, down)}",
+    ),
+    (
+        "copies of samples", "behind the batch", 2,
+        "(float[2,2,3,4] x) => (float[4,2,3,4] y) <float[2,2,1,1] k = {1, 2, 3, 4}, int64[4] by = {2, 1, 1, 1}>"
+        "{a = Conv(x, k) y = Tile(a, by)}",
+    ),
+    (
+        "the nearest of seven columns", "", 3,
+        "(float[N,2,3,4] x) => (float[N,2,3,7] y) <float[2,2,1,1] k = {1, 2, 3, 4},"
+        "int64[7] by = {0, 0, 1, 1, 2, 2, 3}>{a = Conv(x, k) y = Gather <axis = 3> (a, by)}",
+    ),
+    (
+        "other ones of seven columns", "nearest ones", 3,
+        "(float[N,2,3,4] x) => (float[N,2,3,7] y) <float[2,2,1,1] k = {1, 2, 3, 4},"
+        "int64[7] by = {0, 1, 1, 2, 2, 3, 3}>{a = Conv(x, k) y = Gather <axis = 3> (a, by)}",
     ),
 ]
 

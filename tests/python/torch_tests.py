@@ -86,6 +86,21 @@ class Gated(nn.Module):
         return self.fc(torch.flatten(torch.clamp(x, -2, 3).mean((2, 3), keepdim=True), 1))
 
 
+class Composed(nn.Module):
+    """Calls that become several layers, and a sum of which one value is spread."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.fc, self.sign = nn.Conv2d(1, 8, 5, stride=4), nn.Linear(8, 10), nn.Softsign()
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = x.amin((2, 3), keepdim=True) + F.softsign(x)
+        x = torch.amin(x, 1, keepdim=True) + torch.abs(x) + x.mean((2, 3), keepdim=True)
+        x = torch.repeat_interleave(self.sign(x).repeat_interleave(2, 3), 3, dim=-2)
+        return self.fc(torch.flatten(x.abs().mean((2, 3), keepdim=True), 1))
+
+
 class Scaled(nn.Module):
     """Products and quotients of a value and a number."""
 
@@ -135,7 +150,7 @@ def torch_losses(module, optimizer=None, dtype=torch.float32, samples=x):
 
 
 def test_modules():
-    """twelve modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
+    """thirteen modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
     for name, module in MODULES.items():
         run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
                            optimizer="sgd", lr=0.02, momentum=0.9, no_shuffle=True, out=path("torch-" + name))
@@ -184,6 +199,7 @@ def _signal(layers, elems):
 
 with torch.random.fork_rng():  # the random numbers of what follows are those without these
     MODULES["gated"] = Gated()
+    MODULES["composed"] = Composed()
     MORE = {
         nn.ReLU6: (_rows(nn.ReLU6()),), nn.Hardswish: (_rows(nn.Hardswish()),),
         nn.Hardsigmoid: (_rows(nn.Hardsigmoid()),), nn.ELU: (_rows(nn.ELU(0.7)),),

@@ -221,6 +221,56 @@ static void write_sample(const writer *w) {
   fprintf(w->to, "\n *\n");
 }
 
+/* ---- Heads ---- */
+
+static void name_head(char out[HD_C_NAME_BYTES], const hd_target *t, int32_t head);
+
+static bool has_earlier(const char *name, const hd_target *t, int32_t head) {
+  char before[HD_C_NAME_BYTES];
+  for (int32_t k = 0; k < head; k++) {
+    name_head(before, t, k);
+    if (!strcmp(before, name))
+      return true;
+  }
+  return false;
+}
+
+/* The name of a head as a part of an identifier; with a number if an earlier head has the same. */
+static void name_head(char out[HD_C_NAME_BYTES], const hd_target *t, int32_t head) {
+  char clean[HD_TARGET_HEAD_BYTES];
+  snprintf(clean, sizeof clean, "%s", t->head[head].name);
+  for (char *c = clean; *c; c++)
+    *c = is_of_word(*c) ? *c : '_';
+  snprintf(out, HD_C_NAME_BYTES, "%s", clean);
+  for (int number = 2; has_earlier(out, t, head); number++)
+    snprintf(out, HD_C_NAME_BYTES, "%s_%d", clean, number);
+}
+
+/* Which scores are whose. */
+static void describe_heads(const writer *w) {
+  const hd_target *t = &w->network->trained->network.target;
+  char name[HD_C_NAME_BYTES];
+  for (int32_t k = 0; k < t->heads; k++) {
+    const hd_loss_head *is = &t->head[k].is;
+    name_head(name, t, k);
+    fprintf(w->to, " *   score[%d] to score[%d]: ", is->first, is->first + is->count - 1);
+    write_quoted(w->to, t->head[k].name);
+    fprintf(w->to, ", of %s; %s_%s_offset and %s_%s_size\n", hd__op_info(hd__head_op(is))->name, w->name, name, w->name,
+            name);
+  }
+}
+
+static void write_heads(const writer *w) {
+  const hd_target *t = &w->network->trained->network.target;
+  char name[HD_C_NAME_BYTES];
+  for (int32_t k = 0; k < t->heads; k++) {
+    name_head(name, t, k);
+    fprintf(w->to, "enum { %s_%s_offset = %d, %s_%s_size = %d };\n", w->name, name, t->head[k].is.first, w->name, name,
+            t->head[k].is.count);
+  }
+  fputs(t->heads > 0 ? "\n" : "", w->to);
+}
+
 /* The declarations, what a sample is and what comes out. */
 static void write_use(const writer *w) {
   fprintf(w->to, " *     ");
@@ -231,11 +281,14 @@ static void write_use(const writer *w) {
   }
   fprintf(w->to, ";\n *\n");
   write_sample(w);
-  fprintf(w->to, " * score: %s\n * memory: working memory\n",
-          w->network->trained->targets.count > 0 ? "the predicted numbers"
+  fprintf(w->to, " * score: %s\n",
+          w->network->trained->network.target.heads > 0 ? "those of the heads, one after the other"
+          : w->network->trained->targets.count > 0      ? "the predicted numbers"
           : w->network->trained->network.target.places > 0
               ? "the output of the last layer, in planes (class, row, column)"
               : "the output of the last layer");
+  describe_heads(w);
+  fprintf(w->to, " * memory: working memory\n");
 }
 
 static bool is_text(const writer *w) { return hd__network_reads_text(&w->network->trained->network); }
@@ -320,6 +373,7 @@ static void write_scores(const writer *w) {
   fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
           (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->io.logits.elems, w->name,
           (long long)hd__c_memory(w));
+  write_heads(w);
   write_signature(w);
   fprintf(w->to, ";\n");
   write_signature(w);
