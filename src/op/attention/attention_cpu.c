@@ -2,7 +2,7 @@
  * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
  * query does not read are left out. A decoder keeps the transposed keys of the places before the first query, in
  * out[1]: key_heads x channels of a head x geom.attention.room. */
-#include "base/philox_words.h"
+#include "kernel/cpu/mask16.h"
 #include "op/softmax/softmax_cpu.h"
 
 #if HD_ISA_IS(avx512) || HD_ISA_IS(neon)
@@ -128,33 +128,10 @@ static float exponentials(float *s, int64_t reach, float scale) {
 
 /* ---- Dropout ---- */
 
-/* The random words of blocks `first` to `first` + 15, word by word: rounds of Philox as vectors. */
-static void draw_blocks(uint32_t word[4][16], const head *h, uint32_t first) {
-  uint32_t k0 = (uint32_t)h->draw->seed, k1 = (uint32_t)(h->draw->seed >> 32);
-  for (int i = 0; i < 16; i++) {
-    word[0][i] = (uint32_t)HD_RNG_DROPOUT << 24 | h->draw->node;
-    word[1][i] = h->draw->epoch;
-    word[2][i] = h->position;
-    word[3][i] = first + (uint32_t)i;
-  }
-  for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-    for (int i = 0; i < 16; i++) {
-      const uint64_t p0 = (uint64_t)0xD2511F53u * word[0][i], p1 = (uint64_t)0xCD9E8D57u * word[2][i];
-      word[0][i] = (uint32_t)(p1 >> 32) ^ word[1][i] ^ k0;
-      word[1][i] = (uint32_t)p1;
-      word[2][i] = (uint32_t)(p0 >> 32) ^ word[3][i] ^ k1;
-      word[3][i] = (uint32_t)p0;
-    }
-}
-
 /* The factors of 64 weights of a query, from place j on. */
 static void draw_factors(float factor[64], const head *h, int64_t place, int64_t j) {
-  uint32_t word[4][16];
-  const float p = h->g->attention.dropout, kept = 1 / (1 - p);
-  draw_blocks(word, h, (uint32_t)((h->number * h->places + place) * ((h->places + 3) / 4) + j / 4));
-  for (int i = 0; i < 16; i++)
-    for (int k = 0; k < 4; k++)
-      factor[4 * i + k] = hd__rng_uniform(word[k][i]) < p ? 0 : kept;
+  const mask16 mask = mask16_of(h->draw, h->position, h->g->attention.dropout);
+  mask16_factors(factor, &mask, (uint32_t)((h->number * h->places + place) * ((h->places + 3) / 4) + j / 4));
 }
 
 /* e = e * f of the places that a query reads. */
