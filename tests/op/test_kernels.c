@@ -347,6 +347,9 @@ static const struct {
       .window = {.kh = 1, .kw = 1, .dilation = {4, 4}},
       .conv_transpose2d = {.output_padding = {1, 1}}},
      6},
+    {{.ci = 160, .hi = 1, .wi = 150, .co = 80, .attention = {.heads = 4, .key_heads = 2, .causal = 1, .dropout = 0.2f}},
+     2},
+    {{.ci = 120, .hi = 3, .wi = 45, .co = 40, .attention = {.heads = 1, .key_heads = 1}}, 1},
     {{.ci = 1600, .co = 128}, 12},
     {{.ci = 784, .co = 10}, 64},
     {{.ci = 128, .co = 10}, 37},
@@ -365,10 +368,16 @@ static const struct {
 
 /* Whether the operation has what the geometry sets, and the work is not too much. */
 static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
-  static const size_t fields[] = {
-      offsetof(hd_geom, co),        offsetof(hd_geom, hi),        offsetof(hd_geom, window.kh),
-      offsetof(hd_geom, window.sh), offsetof(hd_geom, window.ph), offsetof(hd_geom, conv.groups),
-      offsetof(hd_geom, conv.pool), offsetof(hd_geom, relu),      offsetof(hd_geom, conv_transpose2d.output_padding)};
+  static const size_t fields[] = {offsetof(hd_geom, co),
+                                  offsetof(hd_geom, hi),
+                                  offsetof(hd_geom, window.kh),
+                                  offsetof(hd_geom, window.sh),
+                                  offsetof(hd_geom, window.ph),
+                                  offsetof(hd_geom, conv.groups),
+                                  offsetof(hd_geom, conv.pool),
+                                  offsetof(hd_geom, relu),
+                                  offsetof(hd_geom, conv_transpose2d.output_padding),
+                                  offsetof(hd_geom, attention.heads)};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (*(const int32_t *)(const void *)((const char *)g + fields[i]) && !kernel_case_uses(op, fields[i]))
       return false;

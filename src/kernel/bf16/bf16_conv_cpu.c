@@ -219,6 +219,10 @@ static void forward_group(const group_call *p) {
 }
 
 static void conv2d(const hd_call *call) {
+  if (bf16_is_pointwise(call->g, call->g->co)) {
+    HD_SYM(bf16_pointwise)(call);
+    return;
+  }
   group_call p = {.call = call, .g = group_geom(call->g)};
   tiles_begin();
   for (; p.group < call->g->conv.groups; p.group++)
@@ -227,6 +231,8 @@ static void conv2d(const hd_call *call) {
 }
 
 static int64_t conv_scratch(const hd_geom *g) {
+  if (bf16_is_pointwise(g, g->co))
+    return HD_SYM(bf16_slab_bytes)(g->ci);
   const hd_geom part = group_geom(g);
   const conv_frame frame = input_frame(&part, g->ci);
   const windows v = forward_windows(&part);
@@ -352,6 +358,10 @@ static void dx_group(const group_call *p) {
 }
 
 static void conv2d_dx(const hd_call *call) {
+  if (bf16_is_pointwise(call->g, call->g->ci)) {
+    HD_SYM(bf16_pointwise_dx)(call);
+    return;
+  }
   group_call p = {.call = call, .g = group_geom(call->g)};
   tiles_begin();
   for (; p.group < call->g->conv.groups; p.group++)
@@ -360,6 +370,8 @@ static void conv2d_dx(const hd_call *call) {
 }
 
 static int64_t dx_scratch(const hd_geom *g) {
+  if (bf16_is_pointwise(g, g->ci))
+    return HD_SYM(bf16_slab_bytes)(g->co);
   const hd_geom whole = spread_geom(g);
   const conv_frame frame = gradient_frame(&whole, g->co);
   int64_t bytes = 0;

@@ -243,12 +243,19 @@ static void dw_group(const hd_call *call, const shape *s, int group) {
   store_group(&w);
 }
 
+/* No block has windows of two samples. */
+static bool is_of_rows(const hd_geom *g) { return bf16_is_pointwise(g, 0) && (int64_t)g->hi * g->wi % BF16_DEPTH == 0; }
+
 static void conv2d_dw(const hd_call *call) {
   const shape s = shape_of(call->g);
   if (call->out[1]) {
     hd_call bias = *call;
     bias.out[0] = NULL;
     hd_kernels_for(float_kernels(), HD_OP_conv2d_dw, call->g)->run[HD_OP_conv2d_dw](&bias);
+  }
+  if (call->out[0] && is_of_rows(call->g)) {
+    HD_SYM(bf16_dw_of_rows)(call);
+    return;
   }
   tiles_begin();
   for (int group = 0; group < call->g->conv.groups && call->out[0]; group++)
@@ -260,7 +267,7 @@ static int64_t dw_scratch(const hd_geom *g) {
   const shape s = shape_of(g);
   const int64_t bias = hd_scratch_bytes(float_kernels(), HD_OP_conv2d_dw, g);
   memory m;
-  const int64_t bytes = memory_of(&m, NULL, &s);
+  const int64_t bytes = is_of_rows(g) ? HD_SYM(bf16_dw_of_rows_scratch)(g) : memory_of(&m, NULL, &s);
   return bytes > bias ? bytes : bias;
 }
 

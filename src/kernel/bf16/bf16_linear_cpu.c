@@ -1,14 +1,30 @@
-/* The linear layer and the gradients of its input and weight in bfloat16, see bf16.h.
+/* The linear layer and the gradients of its input and weight in bfloat16, see bf16.h; and pointwise convolutions, which
+ * are a linear layer for each pixel (bf16_pointwise).
  *
- * Forward the depth is the inputs: samples are strips, packed weights panels of outputs. For the gradient of the
- * input it is the outputs, and panels are of inputs; for that of the weight it is a shard's samples. */
+ * Forward the depth is the inputs: rows, which are samples or pixels, are strips, packed weights panels of outputs. For
+ * the gradient of the input it is the outputs, and panels are of inputs; for that of the weight it is a shard's
+ * rows. */
 #include "kernel/bf16/bf16_tiles.h"
 
-enum { SLAB_ROWS = 64 }; /* samples at a time */
+/* Rows at a time: their strips stay in the L2 cache. */
+static int64_t slab_rows(int64_t depth) { return depth > 2048 ? 64 : 256; }
+
+/* What is multiplied, and what that makes. */
+typedef struct matrix {
+  const float *x;
+  float *y;
+  int64_t x_row, y_row, rows;
+} matrix;
+
+/* The rows of the call's sample n. */
+static matrix sample_of(const hd_call *call, int64_t n, int x_elems, int y_elems) {
+  return (matrix){in_row(call, 0, n), out_row(call, 0, n), x_elems, y_elems, pixels_of(call->g)};
+}
 
 /* ---- Forward ---- */
 
-static int64_t linear_scratch(const hd_geom *g) { return elem_bytes(SLAB_ROWS * blocks_of(g->ci) * BF16_DEPTH); }
+int64_t HD_SYM(bf16_slab_bytes)(int64_t depth) { return elem_bytes(slab_rows(depth) * blocks_of(depth) * BF16_DEPTH); }
+static int64_t linear_scratch(const hd_geom *g) { return HD_SYM(bf16_slab_bytes)(g->ci); }
 static int64_t linear_packed(const hd_geom *g) {
   return packed_floats(tiles_of(g->co) * blocks_of(g->ci) * TILE_ELEMS);
 }
@@ -19,25 +35,25 @@ static void linear_pack(const hd_geom *g, const float *w, float *packed, int32_t
    most(j0 - first, 0), least(j1 - first, TILE_SIDE));
 }
 
-/* Samples n to n + rows - 1 of in[0] as strips. */
-static void put_samples(bf16_elem *a, const hd_call *call, int64_t n, int64_t rows, int64_t count) {
-  for (int64_t r = 0; r < rows; r++)
-    strip_put_row(a + r / TILE_SIDE * blocks_of(count) * TILE_ELEMS, (int)(r % TILE_SIDE), in_row(call, 0, n + r),
-                  count);
-}
-
-static void multiply_samples(const hd_call *call, int64_t n, int64_t rows, int depth, int columns) {
-  put_samples(call->scratch, call, n, rows, depth);
-  HD_SYM(bf16_multiply)
-  (&(bf16_product){.a = call->scratch,
-                   .b = (const bf16_elem *)(const void *)call->packed,
-                   .blocks = blocks_of(depth),
-                   .a_blocks = blocks_of(depth),
-                   .b_blocks = blocks_of(depth),
-                   .c = out_row(call, 0, n),
-                   .c_row = call->out_stride[0],
-                   .rows = (int)rows,
-                   .panels = (int)tiles_of(columns)});
+/* y = the products of the rows of x, `depth` elements each, with packed weights. */
+static void multiply_rows(const hd_call *call, const matrix *m, int depth, int columns) {
+  const int64_t blocks = blocks_of(depth);
+  bf16_elem *a = call->scratch;
+  for (int64_t n = 0; n < m->rows; n += slab_rows(depth)) {
+    const int64_t rows = fewest(slab_rows(depth), m->rows - n);
+    for (int64_t r = 0; r < rows; r++)
+      strip_put_row(a + r / TILE_SIDE * blocks * TILE_ELEMS, (int)(r % TILE_SIDE), m->x + (n + r) * m->x_row, depth);
+    HD_SYM(bf16_multiply)
+    (&(bf16_product){.a = a,
+                     .b = (const bf16_elem *)(const void *)call->packed,
+                     .blocks = blocks,
+                     .a_blocks = blocks,
+                     .b_blocks = blocks,
+                     .c = m->y + n * m->y_row,
+                     .c_row = m->y_row,
+                     .rows = (int)rows,
+                     .panels = (int)tiles_of(columns)});
+  }
 }
 
 /* y + bias, and the ReLU. */
@@ -49,20 +65,32 @@ static void finish_row(float *y, const hd_geom *g, const float *bias) {
   }
 }
 
+static void finish(const matrix *m, const hd_geom *g, const float *bias) {
+  for (int64_t r = 0; r < m->rows && (bias || g->relu); r++)
+    finish_row(m->y + r * m->y_row, g, bias);
+}
+
 static void linear(const hd_call *call) {
+  const matrix m = {in_row(call, 0, 0), out_row(call, 0, 0), call->in_stride[0], call->out_stride[0], call->rows};
   tiles_begin();
-  for (int64_t n = 0; n < call->rows; n += SLAB_ROWS) {
-    const int64_t rows = fewest(SLAB_ROWS, call->rows - n);
-    multiply_samples(call, n, rows, call->g->ci, call->g->co);
-    for (int64_t r = n; r < n + rows; r++)
-      finish_row(out_row(call, 0, r), call->g, call->in[2]);
+  multiply_rows(call, &m, call->g->ci, call->g->co);
+  tiles_end();
+  finish(&m, call->g, call->in[2]);
+}
+
+void HD_SYM(bf16_pointwise)(const hd_call *call) {
+  tiles_begin();
+  for (int64_t n = 0; n < call->rows; n++) {
+    const matrix m = sample_of(call, n, call->g->ci, call->g->co);
+    multiply_rows(call, &m, call->g->ci, call->g->co);
+    finish(&m, call->g, call->in[2]);
   }
   tiles_end();
 }
 
 /* ---- Gradient of the input ---- */
 
-static int64_t dx_scratch(const hd_geom *g) { return elem_bytes(SLAB_ROWS * blocks_of(g->co) * BF16_DEPTH); }
+static int64_t dx_scratch(const hd_geom *g) { return HD_SYM(bf16_slab_bytes)(g->co); }
 static int64_t dx_packed(const hd_geom *g) { return packed_floats(tiles_of(g->ci) * blocks_of(g->co) * TILE_ELEMS); }
 /* Some inputs, a panel, of outputs j0 to j1 - 1. */
 static void pack_panel(bf16_elem *panel, const hd_geom *g, const float *w, int32_t j0, int32_t j1, int64_t inputs) {
@@ -83,18 +111,27 @@ static void dx_pack(const hd_geom *g, const float *w, float *packed, int32_t j0,
 }
 
 static void linear_dx(const hd_call *call) {
+  const matrix m = {in_row(call, 0, 0), out_row(call, 0, 0), call->in_stride[0], call->out_stride[0], call->rows};
   tiles_begin();
-  for (int64_t n = 0; n < call->rows; n += SLAB_ROWS)
-    multiply_samples(call, n, fewest(SLAB_ROWS, call->rows - n), call->g->co, call->g->ci);
+  multiply_rows(call, &m, call->g->co, call->g->ci);
+  tiles_end();
+}
+
+void HD_SYM(bf16_pointwise_dx)(const hd_call *call) {
+  tiles_begin();
+  for (int64_t n = 0; n < call->rows; n++) {
+    const matrix m = sample_of(call, n, call->g->co, call->g->ci);
+    multiply_rows(call, &m, call->g->co, call->g->ci);
+  }
   tiles_end();
 }
 
 /* ---- Gradient of the weight, of one shard ---- */
 
-enum { DW_BLOCKS = 4, DW_ROWS = 2 * TILE_SIDE }; /* of samples at a time; outputs at a time */
+enum { DW_BLOCKS = 8, DW_ROWS = 2 * TILE_SIDE }; /* of rows at a time; outputs at a time */
 
 typedef struct dw_memory {
-  bf16_elem *x, *dy, *a, *b; /* rounded rows of 32 samples; all outputs; all inputs */
+  bf16_elem *x, *dy, *a, *b; /* 32 rounded rows of each; all outputs; all inputs */
   float *c;                  /* some outputs' sums, where rows of the result are no whole panels */
 } dw_memory;
 
@@ -110,21 +147,38 @@ static dw_memory dw_layout(const hd_geom *g, char *base, int64_t *bytes) {
   return (dw_memory){(void *)at[0], (void *)at[1], (void *)at[2], (void *)at[3], (void *)at[4]};
 }
 
-static int64_t dw_scratch(const hd_geom *g) {
+int64_t HD_SYM(bf16_dw_of_rows_scratch)(const hd_geom *g) {
   int64_t bytes;
   dw_layout(g, NULL, &bytes);
   return bytes;
 }
 
-/* A block of samples from n on: strips of outputs, panels of inputs. */
-static void put_block(const dw_memory *m, const hd_call *call, int64_t n, int64_t block) {
+/* Up to 32 of the shard's rows. */
+typedef struct dw_rows {
+  const float *x, *dy;
+  int64_t x_row, dy_row, rows;
+} dw_rows;
+
+/* From row `first` on; pixels are a multiple of 32, or one. */
+static dw_rows rows_from(const hd_call *call, int64_t first) {
   const hd_geom *g = call->g;
+  const int64_t pixels = pixels_of(g), n = first / pixels, p = first % pixels;
+  if (pixels == 1)
+    return (dw_rows){in_row(call, 0, n), in_row(call, 1, n), call->in_stride[0], call->in_stride[1],
+                     fewest(BF16_DEPTH, call->rows - n)};
+  return (dw_rows){in_row(call, 0, n) + p * g->ci, in_row(call, 1, n) + p * g->co, g->ci, g->co, BF16_DEPTH};
+}
+
+/* A block of the depth: strips of outputs, panels of inputs. */
+static void put_block(const dw_memory *m, const hd_geom *g, const dw_rows *of, int64_t block) {
   const int64_t inputs = tiles_of(g->ci) * TILE_SIDE, outputs = tiles_of(g->co) * TILE_SIDE;
-  memset(m->x, 0, (size_t)(BF16_DEPTH * inputs) * sizeof *m->x);
-  memset(m->dy, 0, (size_t)(BF16_DEPTH * outputs) * sizeof *m->dy);
-  for (int64_t i = 0; i < fewest(BF16_DEPTH, call->rows - n); i++) {
-    elems_round(m->x + i * inputs, in_row(call, 0, n + i), g->ci);
-    elems_round(m->dy + i * outputs, in_row(call, 1, n + i), g->co);
+  if (of->rows < BF16_DEPTH || inputs > g->ci)
+    memset(m->x, 0, (size_t)(BF16_DEPTH * inputs) * sizeof *m->x);
+  if (of->rows < BF16_DEPTH || outputs > g->co)
+    memset(m->dy, 0, (size_t)(BF16_DEPTH * outputs) * sizeof *m->dy);
+  for (int64_t i = 0; i < of->rows; i++) {
+    elems_round(m->x + i * inputs, of->x + i * of->x_row, g->ci);
+    elems_round(m->dy + i * outputs, of->dy + i * of->dy_row, g->co);
   }
   for (int64_t s = 0; s < tiles_of(g->co); s++)
     tile_put_columns(m->a + (s * DW_BLOCKS + block) * TILE_ELEMS, m->dy + s * TILE_SIDE, outputs);
@@ -134,7 +188,7 @@ static void put_block(const dw_memory *m, const hd_call *call, int64_t n, int64_
                     m->x + (2 * i + 1) * inputs + p * TILE_SIDE);
 }
 
-/* Outputs j to j + rows - 1, over this many blocks of samples. */
+/* Outputs j to j + rows - 1, over this many blocks of rows. */
 static void multiply_outputs(const dw_memory *m, const hd_call *call, int j, int rows, int64_t blocks, int add) {
   const hd_geom *g = call->g;
   const int64_t inputs = tiles_of(g->ci) * TILE_SIDE;
@@ -157,23 +211,31 @@ static void multiply_outputs(const dw_memory *m, const hd_call *call, int j, int
     memcpy(out + (int64_t)r * g->ci, m->c + r * inputs, (size_t)g->ci * sizeof *out);
 }
 
-static void linear_dw(const hd_call *call) {
+void HD_SYM(bf16_dw_of_rows)(const hd_call *call) {
+  const int64_t all = call->rows * pixels_of(call->g);
   int64_t bytes;
   const dw_memory m = dw_layout(call->g, call->scratch, &bytes);
+  tiles_begin();
+  for (int64_t n = 0; n < all; n += DW_BLOCKS * BF16_DEPTH) {
+    const int64_t blocks = fewest(DW_BLOCKS, blocks_of(all - n));
+    for (int64_t k = 0; k < blocks; k++) {
+      const dw_rows rows = rows_from(call, n + k * BF16_DEPTH);
+      put_block(&m, call->g, &rows, k);
+    }
+    for (int j = 0; j < call->g->co; j += DW_ROWS)
+      multiply_outputs(&m, call, j, least(DW_ROWS, call->g->co - j), blocks, n > 0);
+  }
+  tiles_end();
+}
+
+static void linear_dw(const hd_call *call) {
   if (call->out[1]) {
     hd_call bias = *call;
     bias.out[0] = NULL;
     float_kernels()->run[HD_OP_linear_dw](&bias);
   }
-  tiles_begin();
-  for (int64_t n = 0; n < call->rows && call->out[0]; n += DW_BLOCKS * BF16_DEPTH) {
-    const int64_t blocks = fewest(DW_BLOCKS, blocks_of(call->rows - n));
-    for (int64_t k = 0; k < blocks; k++)
-      put_block(&m, call, n + k * BF16_DEPTH, k);
-    for (int j = 0; j < call->g->co; j += DW_ROWS)
-      multiply_outputs(&m, call, j, least(DW_ROWS, call->g->co - j), blocks, n > 0);
-  }
-  tiles_end();
+  if (call->out[0])
+    HD_SYM(bf16_dw_of_rows)(call);
 }
 
 void HD_SYM(bf16_linear_fill)(hd_kernels *table) {
@@ -187,5 +249,5 @@ void HD_SYM(bf16_linear_fill)(hd_kernels *table) {
   table->packed_elems[HD_OP_linear_dx] = dx_packed;
   table->pack[HD_OP_linear_dx] = dx_pack;
   table->run[HD_OP_linear_dw] = linear_dw;
-  table->scratch_bytes[HD_OP_linear_dw] = dw_scratch;
+  table->scratch_bytes[HD_OP_linear_dw] = HD_SYM(bf16_dw_of_rows_scratch);
 }

@@ -1,10 +1,10 @@
 /* Products of bfloat16 tiles, see bf16_tiles.h: by AMX, or by FMA in registers.
  *
- * The depth is divided into runs of blocks whose tiles stay in a near cache; within a run, one panel after the other is
- * multiplied with all strips. C keeps the chains between runs. An element's chain does not depend on any of this. */
+ * The depth is divided into runs of blocks whose tiles stay in a near cache; within a run, some panels after the others
+ * are multiplied with all strips. C keeps the chains between runs. An element's chain does not depend on any of this. */
 #include "kernel/bf16/bf16_tiles.h"
 
-enum { RUN_BLOCKS = BF16_RUN_BLOCKS, STRIPS = BF16_STRIPS, PANELS = BF16_PANELS };
+enum { RUN_BLOCKS = BF16_RUN_BLOCKS, STRIPS = BF16_STRIPS, PANELS = BF16_PANELS, NEAR = BF16_NEAR_PANELS };
 
 #if HD_ISA_IS(amx)
 /* Where sums are, and the elements from one row to the next. */
@@ -167,11 +167,12 @@ static void run_block(const bf16_product *p, float *c, const bf16_elem *a, const
 
 /* A run of the depth. */
 static void multiply_run(const bf16_product *p) {
-  for (int panel = 0; panel < p->panels; panel += PANELS)
+  for (int near = 0; near < p->panels; near += NEAR)
     for (int row = 0; row < p->rows; row += STRIPS * TILE_SIDE)
-      run_block(p, p->c + row * p->c_row + (int64_t)panel * TILE_SIDE,
-                p->a + row / TILE_SIDE * p->a_blocks * TILE_ELEMS, p->b + panel * p->b_blocks * TILE_ELEMS,
-                least(STRIPS * TILE_SIDE, p->rows - row), least(PANELS, p->panels - panel));
+      for (int panel = near; panel < least(near + NEAR, p->panels); panel += PANELS)
+        run_block(p, p->c + row * p->c_row + (int64_t)panel * TILE_SIDE,
+                  p->a + row / TILE_SIDE * p->a_blocks * TILE_ELEMS, p->b + panel * p->b_blocks * TILE_ELEMS,
+                  least(STRIPS * TILE_SIDE, p->rows - row), least(PANELS, p->panels - panel));
 }
 
 void HD_SYM(bf16_multiply)(const bf16_product *p) {

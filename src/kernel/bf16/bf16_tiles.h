@@ -56,6 +56,21 @@ typedef struct bf16_product {
 /* Between tiles_begin() and tiles_end(). */
 void HD_SYM(bf16_multiply)(const bf16_product *p);
 
+/* A convolution that is a linear layer for each pixel: one tap of each pixel, no padding. `outputs`: of the channels
+ * whose panels are written in place, these fill them. Its packed copies are those of the linear layer. */
+static inline bool bf16_is_pointwise(const hd_geom *g, int outputs) {
+  const hd_window_geom *w = &g->window;
+  return w->kh == 1 && w->kw == 1 && w->sh == 1 && w->sw == 1 && !w->ph && !w->pw && g->conv.pool == 1 &&
+         g->conv.groups == 1 && outputs % TILE_SIDE == 0;
+}
+void HD_SYM(bf16_pointwise)(const hd_call *call);
+void HD_SYM(bf16_pointwise_dx)(const hd_call *call);
+int64_t HD_SYM(bf16_slab_bytes)(int64_t depth);
+
+/* The gradient of the weight, where pixels are a multiple of 32, or one. */
+void HD_SYM(bf16_dw_of_rows)(const hd_call *call);
+int64_t HD_SYM(bf16_dw_of_rows_scratch)(const hd_geom *g);
+
 /* Around a kernel's products: sets the tile registers' shape, and releases the tiles, which would otherwise be saved
  * whenever a thread sleeps. */
 #if HD_ISA_IS(amx)

@@ -1,21 +1,19 @@
-/* Attention and its gradient: a few queries at a time. Scores are groups along the places, from keys that are
- * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
- * query does not read are left out. A decoder keeps the transposed keys of the places before the first query, in
- * out[1]: key_heads x channels of a head x geom.attention.room. */
-#include "base/philox_words.h"
+/* Attention and its gradient: blocks of queries, of which a few at a time stay in registers. Scores are groups along the
+ * places, from keys that are transposed once for each head; sums over places, and over queries, are groups along the
+ * channels of a head. Products of places that a query does not read are left out. A decoder keeps the transposed keys
+ * of the places before the first query, in out[1]: key_heads x channels of a head x geom.attention.room. */
+#include "kernel/cpu/mask16.h"
 #include "op/softmax/softmax_cpu.h"
 
-#if HD_ISA_IS(avx512) || HD_ISA_IS(neon)
-enum { QUERIES = 8 };
+/* Rows whose sums stay in registers, and groups of each; queries of a block, whose scores stay in a near cache. */
+#if HD_ISA_IS(avx512)
+enum { ROWS = 8, GROUPS = 2 };
+#elif HD_ISA_IS(neon)
+enum { ROWS = 8, GROUPS = 1 };
 #else
-enum { QUERIES = 4 };
+enum { ROWS = 4, GROUPS = 1 };
 #endif
-
-/* The queries that are computed together: `count` of them, and the last one again for the rest. */
-typedef struct queries {
-  int count;
-  int64_t reach[QUERIES]; /* ascending */
-} queries;
+enum { BLOCK = 64 };
 
 /* A head of a sample. */
 typedef struct head {
@@ -25,18 +23,21 @@ typedef struct head {
   int64_t number;         /* and its own: keys of random numbers */
   const float *q, *k, *v; /* of place 0 */
   int64_t places, padded, stride;
+  int64_t step; /* from one row over places to the next, an odd number of cache lines: not all in few sets of a cache */
   int width;
   float scale;
 } head;
 
 static int64_t padded_places(const hd_geom *g) { return (pixels_of(g) + 15) / 16 * 16; }
-static int width_of(const hd_geom *g) { return g->co / g->attention.heads; }
-
-static int64_t scratch_forward(const hd_geom *g) {
-  return (width_of(g) + QUERIES) * padded_places(g) * (int64_t)sizeof(float);
+static int64_t step_of(const hd_geom *g) {
+  return padded_places(g) / 16 % 2 ? padded_places(g) : padded_places(g) + 16;
 }
+static int width_of(const hd_geom *g) { return g->co / g->attention.heads; }
+static int64_t padded_width(const hd_geom *g) { return (width_of(g) + 15) / 16 * 16; }
+
+static int64_t scratch_forward(const hd_geom *g) { return (width_of(g) + BLOCK) * step_of(g) * (int64_t)sizeof(float); }
 static int64_t scratch_dx(const hd_geom *g) {
-  return 2 * (width_of(g) + QUERIES) * padded_places(g) * (int64_t)sizeof(float);
+  return 2 * scratch_forward(g) + 2 * padded_places(g) * padded_width(g) * (int64_t)sizeof(float);
 }
 
 static int key_heads_of(const hd_geom *g) {
@@ -57,14 +58,36 @@ static head head_of(const hd_call *call, int64_t n, const float *x, int number) 
                 .places = pixels_of(g),
                 .padded = padded_places(g),
                 .stride = g->ci,
+                .step = step_of(g),
                 .width = width,
                 .scale = 1 / sqrtf((float)width)};
 }
 
-static queries queries_at(const head *h, int64_t place) {
-  queries q = {.count = (int)(h->places - place < QUERIES ? h->places - place : QUERIES)};
-  for (int i = 0; i < QUERIES; i++)
-    q.reach[i] = h->g->attention.causal ? place + (i < q.count ? i : q.count - 1) + 1 : h->places;
+/* A query reads the places before this one. */
+static int64_t reach_of(const head *h, int64_t place) { return h->g->attention.causal ? place + 1 : h->places; }
+
+/* Queries first to end - 1, whose scores are rows one `step` apart. */
+typedef struct block {
+  int64_t first, end;
+} block;
+
+static block block_at(const head *h, int64_t first) {
+  return (block){first, h->places - first < BLOCK ? h->places : first + BLOCK};
+}
+
+/* Some neighbouring queries of a block, the first of them number `first` of it: `count`, and the last one again for the
+ * rest. */
+typedef struct queries {
+  int64_t first;
+  int count;
+  int64_t reach[ROWS]; /* ascending */
+} queries;
+
+static queries queries_of(const head *h, const block *b, int64_t first) {
+  const int64_t place = b->first + first, left = b->end - place;
+  queries q = {.first = first, .count = (int)(left < ROWS ? left : ROWS)};
+  for (int i = 0; i < ROWS; i++)
+    q.reach[i] = reach_of(h, place + (i < q.count ? i : q.count - 1));
   return q;
 }
 
@@ -89,27 +112,50 @@ static void transpose(const turned *to, const float *from, int64_t first, const 
     }
 }
 
-/* to[i * padded + j]: the chain over channels of row i of `rows` and place j of what was transposed. */
-static void dots(float *to, const float *rows, int64_t row_stride, const turned *across, const queries *q,
-                 const head *h) {
-  const float *row[QUERIES];
-  for (int i = 0; i < QUERIES; i++)
-    row[i] = rows + (i < q->count ? i : q->count - 1) * row_stride;
-  for (int64_t j = 0; j < q->reach[QUERIES - 1]; j += 16) {
-    g16 acc[QUERIES];
+/* The products of some rows with `groups` groups of places from j on, groups being a constant. */
+G16 void dots_of_groups(float *to, const float *const row[ROWS], const turned *across, int64_t j, const head *h,
+                        int groups) {
+  const float *first = across->first + j;
+  g16 acc[ROWS][GROUPS];
+  UNROLL
+  for (int i = 0; i < ROWS; i++)
     UNROLL
-    for (int i = 0; i < QUERIES; i++)
-      acc[i] = g16_zero();
-    for (int k = 0; k < h->width; k++) {
-      const g16 of_places = g16_load(across->first + k * across->step + j);
+  for (int q = 0; q < groups; q++)
+    acc[i][q] = g16_zero();
+  for (int k = 0; k < h->width; k++, first += across->step) {
+    g16 of_places[GROUPS];
+    UNROLL
+    for (int q = 0; q < groups; q++)
+      of_places[q] = g16_load(first + 16 * q);
+    UNROLL
+    for (int i = 0; i < ROWS; i++) {
+      const g16 x = g16_all(row[i][k]);
       UNROLL
-      for (int i = 0; i < QUERIES; i++)
-        acc[i] = g16_fma(g16_all(row[i][k]), of_places, acc[i]);
+      for (int q = 0; q < groups; q++)
+        acc[i][q] = g16_fma(x, of_places[q], acc[i][q]);
     }
-    UNROLL
-    for (int i = 0; i < QUERIES; i++)
-      g16_store(to + i * h->padded + j, acc[i]);
   }
+  UNROLL
+  for (int i = 0; i < ROWS; i++)
+    UNROLL
+  for (int q = 0; q < groups; q++)
+    g16_store(to + i * h->step + j + 16 * q, acc[i][q]);
+}
+
+/* to[i * step + j]: the chain over channels of row i, of query i of the block, and place j of what was transposed. */
+static void dots(float *to, const float *rows, int64_t row_stride, const turned *across, const block *b,
+                 const head *h) {
+  for (int64_t j = 0; j < reach_of(h, b->end - 1); j += 16 * GROUPS)
+    for (int64_t first = 0; first < b->end - b->first; first += ROWS) {
+      const queries q = queries_of(h, b, first);
+      const float *row[ROWS];
+      for (int i = 0; i < ROWS; i++)
+        row[i] = rows + (first + (i < q.count ? i : q.count - 1)) * row_stride;
+      if (q.reach[ROWS - 1] > j + 16)
+        dots_of_groups(to + first * h->step, row, across, j, h, GROUPS);
+      else if (q.reach[ROWS - 1] > j)
+        dots_of_groups(to + first * h->step, row, across, j, h, 1);
+    }
 }
 
 /* Scores become e = exp(score - m); returns 1 / their sum. */
@@ -128,33 +174,10 @@ static float exponentials(float *s, int64_t reach, float scale) {
 
 /* ---- Dropout ---- */
 
-/* The random words of blocks `first` to `first` + 15, word by word: rounds of Philox as vectors. */
-static void draw_blocks(uint32_t word[4][16], const head *h, uint32_t first) {
-  uint32_t k0 = (uint32_t)h->draw->seed, k1 = (uint32_t)(h->draw->seed >> 32);
-  for (int i = 0; i < 16; i++) {
-    word[0][i] = (uint32_t)HD_RNG_DROPOUT << 24 | h->draw->node;
-    word[1][i] = h->draw->epoch;
-    word[2][i] = h->position;
-    word[3][i] = first + (uint32_t)i;
-  }
-  for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-    for (int i = 0; i < 16; i++) {
-      const uint64_t p0 = (uint64_t)0xD2511F53u * word[0][i], p1 = (uint64_t)0xCD9E8D57u * word[2][i];
-      word[0][i] = (uint32_t)(p1 >> 32) ^ word[1][i] ^ k0;
-      word[1][i] = (uint32_t)p1;
-      word[2][i] = (uint32_t)(p0 >> 32) ^ word[3][i] ^ k1;
-      word[3][i] = (uint32_t)p0;
-    }
-}
-
 /* The factors of 64 weights of a query, from place j on. */
 static void draw_factors(float factor[64], const head *h, int64_t place, int64_t j) {
-  uint32_t word[4][16];
-  const float p = h->g->attention.dropout, kept = 1 / (1 - p);
-  draw_blocks(word, h, (uint32_t)((h->number * h->places + place) * ((h->places + 3) / 4) + j / 4));
-  for (int i = 0; i < 16; i++)
-    for (int k = 0; k < 4; k++)
-      factor[4 * i + k] = hd__rng_uniform(word[k][i]) < p ? 0 : kept;
+  const mask16 mask = mask16_of(h->draw, h->position, h->g->attention.dropout);
+  mask16_factors(factor, &mask, (uint32_t)((h->number * h->places + place) * ((h->places + 3) / 4) + j / 4));
 }
 
 /* e = e * f of the places that a query reads. */
@@ -167,39 +190,65 @@ static void drop_weights(float *e, const head *h, int64_t place, int64_t reach) 
   }
 }
 
-/* What follows are sums over the places that each query reads. All queries read those before the first one's reach; a
- * causal query i reads i more. */
+/* Of some queries and `groups` groups of channels, a constant: sums over the places that each query reads. All read those
+ * before the first one's reach; a causal query i reads i more. */
+G16 void mix_groups(float *to, int64_t to_stride, const float *weight, const float *rows, const float *factor,
+                    const queries *q, const head *h, int groups, int left) {
+  g16 acc[ROWS][GROUPS];
+  UNROLL
+  for (int i = 0; i < ROWS; i++)
+    UNROLL
+  for (int c = 0; c < groups; c++)
+    acc[i][c] = g16_zero();
+  for (int64_t j = 0; j < q->reach[0]; j++) {
+    g16 row[GROUPS];
+    UNROLL
+    for (int c = 0; c < groups; c++)
+      row[c] = g16_load_some(rows + j * h->stride + 16 * c, left - 16 * c);
+    UNROLL
+    for (int i = 0; i < ROWS; i++) {
+      const g16 w = g16_all(weight[i * h->step + j]);
+      UNROLL
+      for (int c = 0; c < groups; c++)
+        acc[i][c] = g16_fma(w, row[c], acc[i][c]);
+    }
+  }
+  UNROLL
+  for (int more = 1; more < ROWS; more++) {
+    const int64_t j = q->reach[0] + more - 1;
+    if (j >= q->reach[ROWS - 1])
+      break;
+    UNROLL
+    for (int c = 0; c < groups; c++) {
+      const g16 row = g16_load_some(rows + j * h->stride + 16 * c, left - 16 * c);
+      UNROLL
+      for (int i = more; i < ROWS; i++)
+        acc[i][c] = g16_fma(g16_all(weight[i * h->step + j]), row, acc[i][c]);
+    }
+  }
+  UNROLL
+  for (int i = 0; i < ROWS; i++) {
+    if (i == q->count)
+      break;
+    UNROLL
+    for (int c = 0; c < groups; c++)
+      g16_store_some(to + i * to_stride + 16 * c, g16_mul(acc[i][c], g16_all(factor[i])), left - 16 * c);
+  }
+}
 
 /* Of each query: acc = +0; places ascending: acc = fma(weight, row, acc); to = acc * factor. Rows are `stride`
  * apart. */
 static void mix(float *to, int64_t to_stride, const float *weight, const float *rows, const float *factor,
-                const queries *q, const head *h) {
-  for (int k = 0; k < h->width; k += 16) {
-    const int left = h->width - k;
-    const float *const first = rows + k;
-    g16 acc[QUERIES];
-    UNROLL
-    for (int i = 0; i < QUERIES; i++)
-      acc[i] = g16_zero();
-    for (int64_t j = 0; j < q->reach[0]; j++) {
-      const g16 row = g16_load_some(first + j * h->stride, left);
-      UNROLL
-      for (int i = 0; i < QUERIES; i++)
-        acc[i] = g16_fma(g16_all(weight[i * h->padded + j]), row, acc[i]);
+                const block *b, const head *h) {
+  for (int k = 0; k < h->width; k += 16 * GROUPS)
+    for (int64_t first = 0; first < b->end - b->first; first += ROWS) {
+      const queries q = queries_of(h, b, first);
+      float *const out = to + first * to_stride + k;
+      if (h->width - k > 16)
+        mix_groups(out, to_stride, weight + first * h->step, rows + k, factor + first, &q, h, GROUPS, h->width - k);
+      else
+        mix_groups(out, to_stride, weight + first * h->step, rows + k, factor + first, &q, h, 1, h->width - k);
     }
-    UNROLL
-    for (int more = 1; more < QUERIES; more++) {
-      const int64_t j = q->reach[0] + more - 1;
-      if (j >= q->reach[QUERIES - 1])
-        break;
-      const g16 row = g16_load_some(first + j * h->stride, left);
-      UNROLL
-      for (int i = more; i < QUERIES; i++)
-        acc[i] = g16_fma(g16_all(weight[i * h->padded + j]), row, acc[i]);
-    }
-    for (int i = 0; i < q->count; i++)
-      g16_store_some(to + i * to_stride + k, g16_mul(acc[i], g16_all(factor[i])), left);
-  }
 }
 
 /* ---- A single query: the next token of a text ---- */
@@ -228,8 +277,8 @@ static void dots_of_one(float *to, const float *row, const turned *across, const
 }
 
 /* As `mix`, of one query: `groups` groups of channels, a constant, of which the last one has `channels`. */
-G16 void mix_groups(float *to, const float *weight, const float *rows, float factor, const head *h, int groups,
-                    int channels) {
+G16 void mix_one(float *to, const float *weight, const float *rows, float factor, const head *h, int groups,
+                 int channels) {
   g16 acc[TOGETHER];
   UNROLL
   for (int i = 0; i < groups; i++)
@@ -250,10 +299,10 @@ static void mix_of_one(float *to, const float *weight, const float *rows, float 
     const int left = h->width - k, groups = left > 48 ? 4 : (left + 15) / 16;
     const int last = left > 64 ? 16 : left - 16 * (groups - 1);
     switch (groups) {
-    case 1: mix_groups(to + k, weight, rows + k, factor, h, 1, last); break;
-    case 2: mix_groups(to + k, weight, rows + k, factor, h, 2, last); break;
-    case 3: mix_groups(to + k, weight, rows + k, factor, h, 3, last); break;
-    default: mix_groups(to + k, weight, rows + k, factor, h, 4, last);
+    case 1: mix_one(to + k, weight, rows + k, factor, h, 1, last); break;
+    case 2: mix_one(to + k, weight, rows + k, factor, h, 2, last); break;
+    case 3: mix_one(to + k, weight, rows + k, factor, h, 3, last); break;
+    default: mix_one(to + k, weight, rows + k, factor, h, 4, last);
     }
   }
 }
@@ -264,7 +313,7 @@ static void mix_of_one(float *to, const float *weight, const float *rows, float 
  * kept, once for the heads that share them. */
 static turned keys_of(const hd_call *call, const head *h, int number) {
   const hd_attention_geom *a = &call->g->attention;
-  turned keys = {call->scratch, h->padded};
+  turned keys = {call->scratch, h->step};
   const int sharing = a->heads / key_heads_of(call->g);
   if (a->room > 0)
     keys = (turned){(float *)call->out[1] + (int64_t)(number / sharing) * h->width * a->room, a->room};
@@ -285,16 +334,16 @@ static void attend_once(float *y, const turned *keys, const head *h, float *s) {
 
 static void attend(float *y, const turned *keys, const head *h, float *s) {
   const int64_t first = h->g->attention.first;
-  for (int64_t place = first; place < h->places; place += QUERIES) {
-    const queries q = queries_at(h, place);
-    float r[QUERIES] = {0};
-    dots(s, h->q + place * h->stride, h->stride, keys, &q, h);
-    for (int i = 0; i < q.count; i++) {
-      r[i] = exponentials(s + i * h->padded, q.reach[i], h->scale);
+  for (int64_t place = first; place < h->places; place += BLOCK) {
+    const block b = block_at(h, place);
+    float r[BLOCK + ROWS] = {0};
+    dots(s, h->q + place * h->stride, h->stride, keys, &b, h);
+    for (int64_t i = 0; i < b.end - place; i++) {
+      r[i] = exponentials(s + i * h->step, reach_of(h, place + i), h->scale);
       if (h->g->attention.dropout > 0)
-        drop_weights(s + i * h->padded, h, place + i, q.reach[i]);
+        drop_weights(s + i * h->step, h, place + i, reach_of(h, place + i));
     }
-    mix(y + (place - first) * h->g->co, h->g->co, s, h->v, r, &q, h);
+    mix(y + (place - first) * h->g->co, h->g->co, s, h->v, r, &b, h);
   }
 }
 
@@ -304,7 +353,7 @@ static void attention(const hd_call *call) {
     for (int i = 0; i < g->attention.heads; i++) {
       const head h = head_of(call, n, in_row(call, 0, n), i);
       const turned keys = keys_of(call, &h, i);
-      float *const y = out_row(call, 0, n) + i * h.width, *const s = (float *)call->scratch + h.width * h.padded;
+      float *const y = out_row(call, 0, n) + i * h.width, *const s = (float *)call->scratch + h.width * h.step;
       if (g->attention.first > 0 && g->attention.first == h.places - 1)
         attend_once(y, &keys, &h, s);
       else
@@ -314,32 +363,78 @@ static void attention(const hd_call *call) {
 
 /* ---- The gradient ---- */
 
-/* Adds to each place the products of its weights with the rows of the queries that read it, ascending. */
-static void spread(float *to, const float *weight, const float *rows, int64_t row_stride, const queries *q,
-                   const head *h) {
-  for (int k = 0; k < h->width; k += 16) {
-    const int left = h->width - k;
-    float *const first = to + k;
-    g16 row[QUERIES];
-    int64_t j = 0;
+static int64_t fewest(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* acc[i] = fma(weight[i], row, acc[i]) for i below `count`. */
+G16 void add_row(g16 (*acc)[GROUPS], const float *weight, const float *row, int count, int groups, int left) {
+  g16 of_row[GROUPS];
+  UNROLL
+  for (int c = 0; c < groups; c++)
+    of_row[c] = g16_load_some(row + 16 * c, left - 16 * c);
+  UNROLL
+  for (int i = 0; i < ROWS; i++) {
+    if (i >= count)
+      break;
+    const g16 w = g16_all(weight[i]);
     UNROLL
-    for (int i = 0; i < QUERIES; i++)
-      row[i] = g16_load_some(rows + (i < q->count ? i : q->count - 1) * row_stride + k, left);
-    for (; q->count == QUERIES && j < q->reach[0]; j++) {
-      g16 acc = g16_load_some(first + j * h->stride, left);
-      UNROLL
-      for (int i = 0; i < QUERIES; i++)
-        acc = g16_fma(g16_all(weight[i * h->padded + j]), row[i], acc);
-      g16_store_some(first + j * h->stride, acc, left);
-    }
-    for (; j < q->reach[QUERIES - 1]; j++) {
-      g16 acc = g16_load_some(first + j * h->stride, left);
-      UNROLL
-      for (int i = 0; i < QUERIES; i++)
-        if (i < q->count && j < q->reach[i])
-          acc = g16_fma(g16_all(weight[i * h->padded + j]), row[i], acc);
-      g16_store_some(first + j * h->stride, acc, left);
-    }
+    for (int c = 0; c < groups; c++)
+      acc[i][c] = g16_fma(w, of_row[c], acc[i][c]);
+  }
+}
+
+/* Queries of a block that read the first of some places, from `from` on, and those that read `count` of them, from
+ * `whole` on. */
+typedef struct readers {
+  int64_t from, whole, end;
+  int count;
+} readers;
+
+/* Adds to the sums of a few places, `groups` groups of channels each, a constant. */
+G16 void spread_groups(float *to, int64_t to_stride, const float *weight, const float *rows, int64_t row_stride,
+                       const readers *r, const head *h, int groups, int left) {
+  g16 acc[ROWS][GROUPS];
+  UNROLL
+  for (int i = 0; i < ROWS; i++)
+    UNROLL
+  for (int c = 0; c < groups; c++)
+    acc[i][c] = g16_load(to + i * to_stride + 16 * c);
+  int64_t at = r->from;
+  for (; at < r->whole && at < r->end; at++)
+    add_row(acc, weight + at * h->step, rows + at * row_stride, (int)fewest(ROWS - (r->whole - at), r->count), groups,
+            left);
+  for (; at < r->end && r->count == ROWS; at++)
+    add_row(acc, weight + at * h->step, rows + at * row_stride, ROWS, groups, left);
+  for (; at < r->end; at++)
+    add_row(acc, weight + at * h->step, rows + at * row_stride, r->count, groups, left);
+  UNROLL
+  for (int i = 0; i < ROWS; i++)
+    UNROLL
+  for (int c = 0; c < groups; c++)
+    g16_store(to + i * to_stride + 16 * c, acc[i][c]);
+}
+
+/* Of places j to j + ROWS - 1. */
+static readers readers_of(const head *h, const block *b, int64_t j) {
+  const int64_t from = h->g->attention.causal && j > b->first ? j - b->first : 0;
+  const int64_t whole = h->g->attention.causal ? j + ROWS - 1 - b->first : 0;
+  return (readers){.from = from,
+                   .whole = whole,
+                   .end = b->end - b->first,
+                   .count = (int)(h->places - j < ROWS ? h->places - j : ROWS)};
+}
+
+/* Adds to each place the products of its weights with the rows of the queries that read it, ascending. Rows of `to` are
+ * whole groups, and their number a multiple of 16. */
+static void spread(float *to, const float *weight, const float *rows, int64_t row_stride, const block *b,
+                   const head *h) {
+  const int64_t to_stride = padded_width(h->g);
+  for (int64_t j = 0; j < reach_of(h, b->end - 1); j += ROWS) {
+    const readers r = readers_of(h, b, j);
+    for (int k = 0; k < h->width; k += 16 * GROUPS)
+      if (h->width - k > 16)
+        spread_groups(to + j * to_stride + k, to_stride, weight + j, rows + k, row_stride, &r, h, GROUPS, h->width - k);
+      else
+        spread_groups(to + j * to_stride + k, to_stride, weight + j, rows + k, row_stride, &r, h, 1, h->width - k);
   }
 }
 
@@ -373,62 +468,75 @@ static void dropped_slopes(float *e, float *dp, const head *h, int64_t place, in
   }
 }
 
-/* What the queries of a head give: dx as x, of place 0 of the sample; dy and y of the head. */
-static void attend_back(float *dx, const float *dy, const float *y, const float *x, const head *h, float *scratch) {
+/* Where a head's gradient is computed: sums of keys and values, place by place. */
+typedef struct back_memory {
+  turned keys, values;
+  float *p, *ds, *dk, *dv;
+} back_memory;
+
+static back_memory memory_of(const hd_geom *g, float *scratch) {
+  const int64_t step = step_of(g), turned_elems = width_of(g) * step, sums = padded_places(g) * padded_width(g);
+  back_memory m = {.keys = {scratch, step}, .values = {scratch + turned_elems, step}};
+  m.p = scratch + 2 * turned_elems;
+  m.ds = m.p + BLOCK * step;
+  m.dk = m.ds + BLOCK * step;
+  m.dv = m.dk + sums;
+  return m;
+}
+
+/* What the queries of a head give: dq of place 0; dy and y of the head. */
+static void attend_back(float *dq, const float *dy, const float *y, const head *h, const back_memory *m) {
   const int64_t co = h->g->co;
-  const turned keys = {scratch, h->padded}, values = {keys.first + h->width * h->padded, h->padded};
-  float *const p = values.first + h->width * h->padded, *const ds = p + QUERIES * h->padded;
-  float scale[QUERIES];
-  for (int i = 0; i < QUERIES; i++)
+  float scale[BLOCK + ROWS];
+  for (int i = 0; i < BLOCK + ROWS; i++)
     scale[i] = h->scale;
-  transpose(&keys, h->k, 0, h);
-  transpose(&values, h->v, 0, h);
-  for (int64_t place = 0; place < h->places; place += QUERIES) {
-    const queries q = queries_at(h, place);
+  transpose(&m->keys, h->k, 0, h);
+  transpose(&m->values, h->v, 0, h);
+  for (int64_t place = 0; place < h->places; place += BLOCK) {
+    const block b = block_at(h, place);
     const float *const query = h->q + place * h->stride, *const of_dy = dy + place * co;
-    dots(p, query, h->stride, &keys, &q, h);
-    dots(ds, of_dy, co, &values, &q, h);
-    for (int i = 0; i < q.count; i++) {
-      const float r = exponentials(p + i * h->padded, q.reach[i], h->scale);
+    dots(m->p, query, h->stride, &m->keys, &b, h);
+    dots(m->ds, of_dy, co, &m->values, &b, h);
+    for (int64_t i = 0; i < b.end - place; i++) {
+      float *const p = m->p + i * h->step, *const ds = m->ds + i * h->step;
+      const int64_t reach = reach_of(h, place + i);
+      const float r = exponentials(p, reach, h->scale);
       const float delta = delta_of(of_dy + i * co, y + (place + i) * co, h->width);
       if (h->g->attention.dropout > 0)
-        dropped_slopes(p + i * h->padded, ds + i * h->padded, h, place + i, q.reach[i], r, delta);
+        dropped_slopes(p, ds, h, place + i, reach, r, delta);
       else
-        slopes(p + i * h->padded, ds + i * h->padded, q.reach[i], r, delta);
+        slopes(p, ds, reach, r, delta);
     }
-    mix(dx + (query - x), h->stride, ds, h->k, scale, &q, h);
-    spread(dx + (h->k - x), ds, query, h->stride, &q, h);
-    spread(dx + (h->v - x), p, of_dy, co, &q, h);
+    mix(dq + place * h->stride, h->stride, m->ds, h->k, scale, &b, h);
+    spread(m->dk, m->ds, query, h->stride, &b, h);
+    spread(m->dv, m->p, of_dy, co, &b, h);
   }
 }
 
-/* Keys and values of all places: zeros before, and the factor of the keys afterwards. */
-static void clear_sums(float *dx, const hd_geom *g) {
-  for (int64_t j = 0; j < pixels_of(g); j++)
-    memset(dx + j * g->ci + g->co, 0, (size_t)(g->ci - g->co) * sizeof *dx);
-}
-
-static void scale_keys(float *dx, const hd_geom *g) {
-  const int keys = (g->ci - g->co) / 2;
-  const g16 scale = g16_all(1 / sqrtf((float)width_of(g)));
-  for (int64_t j = 0; j < pixels_of(g); j++) {
-    float *const dk = dx + j * g->ci + g->co;
-    for (int k = 0; k < keys; k += 16)
-      g16_store_some(dk + k, g16_mul(g16_load_some(dk + k, keys - k), scale), keys - k);
-  }
+/* dx of a head's keys, or of its values, of place 0: the sums times a factor. */
+static void put_sums(float *dx, const float *sums, const head *h, g16 factor) {
+  for (int64_t j = 0; j < h->places; j++, dx += h->stride, sums += padded_width(h->g))
+    for (int k = 0; k < h->width; k += 16)
+      g16_store_some(dx + k, g16_mul(g16_load(sums + k), factor), h->width - k);
 }
 
 static void attention_dx(const hd_call *call) {
   const hd_geom *g = call->g;
+  const back_memory m = memory_of(g, call->scratch);
+  const int sharing = g->attention.heads / key_heads_of(g);
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 1, n);
     float *dx = out_row(call, 0, n);
-    clear_sums(dx, g);
     for (int i = 0; i < g->attention.heads; i++) {
       const head h = head_of(call, n, x, i);
-      attend_back(dx, in_row(call, 0, n) + i * h.width, in_row(call, 2, n) + i * h.width, x, &h, call->scratch);
+      if (i % sharing == 0)
+        memset(m.dk, 0, 2 * (size_t)(padded_places(g) * padded_width(g)) * sizeof *m.dk);
+      attend_back(dx + (h.q - x), in_row(call, 0, n) + i * h.width, in_row(call, 2, n) + i * h.width, &h, &m);
+      if (i % sharing < sharing - 1)
+        continue;
+      put_sums(dx + (h.k - x), m.dk, &h, g16_all(h.scale));
+      put_sums(dx + (h.v - x), m.dv, &h, g16_all(1));
     }
-    scale_keys(dx, g);
   }
 }
 

@@ -2,24 +2,6 @@
 #include <string.h>
 #include "op/window_cpu.h"
 
-/* One group of channels of one window; x: the group's channel of the image's first pixel. */
-G16 void forward_group(const hd_geom *g, const window16 *w, const float *x, float *y, uint8_t *argmax, int count) {
-  g16 best = g16_zero(), taken = g16_zero();
-  int first = 1;
-  for (int ky = w->y0; ky < w->y1; ky++)
-    for (int kx = w->x0; kx < w->x1; kx++) {
-      g16 v = g16_load_some(x + ((int64_t)(w->top + ky) * g->wi + w->left + kx) * g->ci, count);
-      g16 number = g16_all((float)(ky * g->window.kw + kx));
-      g16_mask over = g16_or(g16_less(best, v), g16_nan(v));
-      best = first ? v : g16_choose(over, v, best);
-      taken = first ? number : g16_choose(over, number, taken);
-      first = 0;
-    }
-  g16_store_some(y, best, count);
-  if (argmax)
-    g16_to_bytes(argmax, taken, count);
-}
-
 static void max_pool2d(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
@@ -30,23 +12,13 @@ static void max_pool2d(const hd_call *call) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);
       for (int c = 0; c < g->ci; c += 16) {
         int64_t at = (int64_t)i * g->ci + c;
-        forward_group(g, &w, x + c, y + at, argmax ? argmax + at : NULL, g->ci - c);
+        const most16 most = window16_most(g, &w, x + c, g->ci - c);
+        g16_store_some(y + at, most.value, g->ci - c);
+        if (argmax)
+          g16_to_bytes(argmax + at, most.number, g->ci - c);
       }
     }
   }
-}
-
-/* Adds one window's group where its maxima were. */
-G16 void backward_group(const hd_geom *g, const window16 *w, const float *dy, const uint8_t *argmax, float *dx,
-                        int count) {
-  g16 d = g16_load_some(dy, count), taken = g16_from_bytes(argmax, count);
-  for (int ky = w->y0; ky < w->y1; ky++)
-    for (int kx = w->x0; kx < w->x1; kx++) {
-      float *at = dx + ((int64_t)(w->top + ky) * g->wi + w->left + kx) * g->ci;
-      g16 old = g16_load_some(at, count);
-      g16_mask here = g16_equal(taken, g16_all((float)(ky * g->window.kw + kx)));
-      g16_store_some(at, g16_choose(here, g16_add(old, d), old), count);
-    }
 }
 
 static void max_pool2d_dx(const hd_call *call) {
@@ -60,7 +32,8 @@ static void max_pool2d_dx(const hd_call *call) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);
       for (int c = 0; c < g->ci; c += 16) {
         int64_t at = (int64_t)i * g->ci + c;
-        backward_group(g, &w, dy + at, argmax + at, dx + c, g->ci - c);
+        window16_give(g, &w, g16_load_some(dy + at, g->ci - c), g16_from_bytes(argmax + at, g->ci - c), dx + c,
+                      g->ci - c);
       }
     }
   }
