@@ -19,6 +19,7 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index) {
   *call = (hd_plan_call){.op = node->op,
                          .class = hd__op_info(node->op)->class,
                          .geom = &node->geom,
+                         .in_turn = hd__op_info(node->op)->rule->places == HD_PLACES_STATE,
                          .gathered = plan->nodes[index].gathered,
                          .flops = hd__op_flops(node->op, &node->geom),
                          .needed = plan->nodes[index].needed,

@@ -101,3 +101,12 @@ keys="layers params trainable macs memory_bytes"
     2 summary --model nowhere
 END
 }
+
+@test "a recurrent layer gets at least six samples at a time: shards of three go through the network in pairs" {
+  values() {
+    "$HEDDLE" summary --model char-lstm --threads 1 "$@" | awk '/activations and their gradients/ { print $5 }'
+  }
+  alone=$(values --batch 3 --shards 1)
+  pairs=$(values --batch 48 --shards 16)
+  awk "BEGIN { exit !($pairs > 1.9 * $alone && $pairs < 2.1 * $alone) }"
+}

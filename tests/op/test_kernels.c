@@ -352,6 +352,7 @@ static const struct {
     {{.ci = 120, .hi = 3, .wi = 45, .co = 40, .attention = {.heads = 1, .key_heads = 1}}, 1},
     {{.ci = 1600, .co = 128}, 12},
     {{.ci = 784, .co = 10}, 64},
+    {{.ci = 328, .hi = 3, .wi = 50, .co = 103, .window = {.kh = 1, .kw = 1}}, 2},
     {{.ci = 128, .co = 10}, 37},
     {{.ci = 257, .co = 100}, 131},
     {{.ci = 1}, 33},

@@ -12,6 +12,9 @@
  * than CACHED_WEIGHTS do not either, so each of them should be used at least WANTED_PRODUCTS times when it is read. */
 enum { ARENA_TARGET_BYTES = 640 << 10, CACHED_WEIGHTS = 256 << 10, WANTED_PRODUCTS = 64 };
 
+/* A recurrent layer reads its weights for each place: from this many samples on not much longer than it computes. */
+enum { ROWS_IN_TURN = 6 };
+
 /* A larger arena is worth its memory only where all calls of a phase together would wait for weights otherwise. */
 enum { ARENA_MOST_BYTES = 32 << 20, WAITING_SHARE = 4 };
 enum { ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
@@ -221,6 +224,8 @@ static int64_t rows_for_weights(const hd_plan *plan, int call0, int call1) {
   int64_t rows = 1;
   for (const hd_plan_call *call = plan->calls + call0; call < plan->calls + call1; call++) {
     double products;
+    if (call->in_turn && rows < ROWS_IN_TURN)
+      rows = ROWS_IN_TURN;
     const double wanted = WANTED_PRODUCTS * (double)large_weights(&products, call);
     if ((double)rows * products < wanted)
       rows = (int64_t)(wanted / (products > 1 ? products : 1));

@@ -199,14 +199,32 @@ static inline void walk_pack_channel(float *packed, int channels, int taps, int 
     packed[first + i * step + 8] = w[i];
 }
 
+/* The same of sixteen channels from c on, a multiple of 16, whose weights lie `taps` apart: squares of sixteen taps. */
+static inline void walk_pack_group(float *packed, int channels, int taps, int c, const float *w) {
+  const int64_t first = walk_weight_at(channels, taps, c, 0), step = walk_weight_at(channels, taps, c, 1) - first;
+  float *to = packed + first;
+  int tap = 0;
+  for (; tap + 16 <= taps; tap += 16) {
+    g16 square[16];
+    UNROLL_FOR (i, 16)
+      square[i] = g16_load(w + (int64_t)i * taps + tap);
+    g16_transpose(square);
+    UNROLL_FOR (i, 16)
+      g16_store(to + (tap + i) * step, square[i]);
+  }
+  for (; tap < taps; tap++)
+    for (int i = 0; i < 16; i++)
+      to[tap * step + i] = w[(int64_t)i * taps + tap];
+}
+
 /* Packs the weights of tap k of all channels, w[channel]. */
 static inline void walk_pack_tap(float *packed, int channels, int taps, int k, const float *w) {
   for (int c = 0; c < channels; c += 16) {
     float *to = packed + walk_weight_at(channels, taps, c, k);
-    const size_t bytes = (size_t)least(16, channels - c) * sizeof *to;
-    memcpy(to, w + c, bytes);
+    const g16 weights = g16_load_some(w + c, channels - c);
+    g16_store_some(to, weights, channels - c);
     if (walk_is_half(channels, c))
-      memcpy(to + 8, w + c, bytes);
+      g16_store_some(to + 8, weights, channels - c);
   }
 }
 

@@ -1,14 +1,15 @@
-/* The gradient of a convolution's weight without a pool, from copies, where one group of taps fills a block of
- * registers: rows of x and dy lie so far apart that the parts of them which a block reads find few sets of the nearest
- * cache. Both are copied together: dy of a strip of output channels, in the order in which its blocks read it, and x of
- * sixteen neighbouring taps, with zeros from the padding. A block then stays in registers for all windows of a chunk;
- * between two chunks its sums are in the weight's place, so that there is no scratch for them.
+/* The gradient of a convolution's weight without a pool, from copies: rows of x and dy lie so far apart that the parts
+ * of them which a block reads find few sets of the nearest cache. Both are copied together: dy of a strip of output
+ * channels, in the order in which its blocks read it, and x of a panel of neighbouring taps, with zeros from the
+ * padding. A block then stays in registers for all windows of a chunk; between two chunks its sums are in the weight's
+ * place, so that there is no scratch for them.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "op/conv2d/conv2d_cpu.h"
 
-/* Windows of a chunk, output channels of a block and of a strip. */
-enum { STEPS = COPY_STEPS > 0 ? COPY_STEPS : 1, OUTPUTS = ACC_GROUPS < 6 ? ACC_GROUPS : 6, STRIP = 16 * OUTPUTS };
+/* Windows of a chunk; groups of a panel, and its taps; output channels of a block and of a strip. */
+enum { STEPS = COPY_STEPS > 0 ? COPY_STEPS : 1, GROUPS = COPY_GROUPS, PANEL = 16 * GROUPS };
+enum { OUTPUTS = ACC_GROUPS / GROUPS < 12 ? ACC_GROUPS / GROUPS : 12, STRIP = 96 };
 
 /* The geometry of a call. */
 typedef struct copy_shape {
@@ -57,27 +58,28 @@ static void copy_edge(float *to, const copy_taps *t) {
 }
 
 static void copy_line(float *to, copy_taps t, int64_t count) {
-  for (; count > 0 && t.at < 0; count--, t.at += t.step, to += 16)
+  for (; count > 0 && t.at < 0; count--, t.at += t.step, to += PANEL)
     copy_edge(to, &t);
-  for (; count > 0 && t.at + t.taps <= t.elems; count--, t.at += t.step, to += 16)
+  for (; count > 0 && t.at + t.taps <= t.elems; count--, t.at += t.step, to += PANEL)
     g16_store(to, g16_load_some(t.line + t.at, t.taps));
-  for (; count > 0; count--, t.at += t.step, to += 16)
+  for (; count > 0; count--, t.at += t.step, to += PANEL)
     copy_edge(to, &t);
 }
 
-/* Up to sixteen taps of a run from k on, followed by zeros, for each window. */
+/* A group of the panel: up to sixteen taps of a run from k on, followed by zeros, for each window. */
 static void copy_x(float *to, const copy_chunk *c, int run, int k) {
   const copy_shape *s = c->shape;
   const hd_geom *g = c->call->g;
   const hd_window_geom *w = &g->window;
   const int down = run / s->in_row * w->dilation[0] - w->ph, right = run % s->in_row * w->dilation[1] - w->pw;
-  for (int64_t done = 0, count; done < c->count; done += count, to += 16 * count) {
+  for (int64_t done = 0, count; done < c->count; done += count, to += PANEL * count) {
     const int64_t n = (c->first + done) / s->windows, i = (c->first + done) % s->windows,
                   left = s->across - i % s->across;
     const int64_t y = i / s->across * w->sh + down, x = i % s->across * w->sw + right;
     count = left < c->count - done ? left : c->count - done;
     if (y < 0 || y >= g->hi)
-      memset(to, 0, (size_t)(16 * count) * sizeof *to);
+      for (int64_t window = 0; window < count; window++)
+        g16_store(to + PANEL * window, g16_zero());
     else
       copy_line(to,
                 (copy_taps){.line = in_row(c->call, 0, n) + y * g->wi * s->pixel,
@@ -89,14 +91,16 @@ static void copy_x(float *to, const copy_chunk *c, int run, int k) {
   }
 }
 
-/* A block's channels of dy from j on; `outputs` is a constant where this is inlined. */
-G16 void copy_dy(float *to, const copy_chunk *c, int j, int outputs) {
+/* The channels of dy from j on of neighbouring blocks, window after window; `outputs` is a constant where this is
+ * inlined. */
+G16 void copy_dy(float *to, const copy_chunk *c, int j, int block_count, int outputs) {
   const copy_shape *s = c->shape;
   for (int64_t done = 0; done < c->count;) {
     const int64_t n = (c->first + done) / s->windows, i = (c->first + done) % s->windows;
     const float *dy = in_row(c->call, 1, n) + i * s->dy_pixel + j;
     for (int64_t left = s->windows - i; left > 0 && done < c->count; left--, done++, dy += s->dy_pixel, to += outputs)
-      memcpy(to, dy, (size_t)outputs * sizeof *to);
+      for (int b = 0; b < block_count; b++)
+        memcpy(to + b * outputs * c->count, dy + b * outputs, (size_t)outputs * sizeof *to);
   }
 }
 
@@ -107,51 +111,72 @@ typedef struct copy_sums {
   int left;
 } copy_sums;
 
-G16 void add_chunk(const copy_chunk *c, const copy_sums *sums, const float *x, const float *dy, int outputs) {
-  g16 acc[OUTPUTS];
+/* Of group q: the others before the last are whole. */
+G16 int taps_of(const copy_sums *sums, int q, int groups) { return q < groups - 1 ? 16 : sums->left; }
+
+/* Both counts are constants where this is inlined. */
+G16 void add_chunk(const copy_chunk *c, const copy_sums *sums, const float *x, const float *dy, int outputs,
+                   int groups) {
+  g16 acc[OUTPUTS][GROUPS];
   UNROLL_FOR (o, outputs)
-    acc[o] = c->begins ? g16_zero() : g16_load_some(sums->first + o * sums->step, sums->left);
-  for (int64_t n = c->count; n > 0; n--, x += 16, dy += outputs) {
-    const g16 xv = g16_held(g16_load(x));
-    UNROLL_FOR (o, outputs)
-      acc[o] = g16_fma(g16_all(dy[o]), xv, acc[o]);
+    UNROLL_FOR (q, groups)
+      acc[o][q] =
+          c->begins ? g16_zero() : g16_load_some(sums->first + o * sums->step + 16 * q, taps_of(sums, q, groups));
+  for (int64_t n = c->count; n > 0; n--, x += PANEL, dy += outputs) {
+    g16 xv[GROUPS];
+    UNROLL_FOR (q, groups)
+      xv[q] = g16_held(g16_load(x + 16 * q));
+    UNROLL_FOR (o, outputs) {
+      const g16 by = g16_all(dy[o]);
+      UNROLL_FOR (q, groups)
+        acc[o][q] = g16_fma(by, xv[q], acc[o][q]);
+    }
   }
   UNROLL_FOR (o, outputs)
-    g16_store_some(sums->first + o * sums->step, c->ends && c->plus_zero ? g16_add(acc[o], g16_zero()) : acc[o],
-                   sums->left);
+    UNROLL_FOR (q, groups)
+      g16_store_some(sums->first + o * sums->step + 16 * q,
+                     c->ends && c->plus_zero ? g16_add(acc[o][q], g16_zero()) : acc[o][q], taps_of(sums, q, groups));
 }
 
+typedef void block_fn(const copy_chunk *c, const copy_sums *sums, const float *x, const float *dy);
+
 /* Copies of both for each size of a block. */
-#define EACH_OUTPUTS(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define FUNCTIONS(outputs)                                                                                             \
-  static __attribute__((noinline)) void copy_dy_##outputs(float *to, const copy_chunk *c, int j) {                     \
-    copy_dy(to, c, j, outputs <= OUTPUTS ? outputs : OUTPUTS);                                                         \
-  }                                                                                                                    \
-  static __attribute__((noinline)) void add_chunk_##outputs(const copy_chunk *c, const copy_sums *sums,                \
-                                                            const float *x, const float *dy) {                         \
-    add_chunk(c, sums, x, dy, outputs <= OUTPUTS ? outputs : OUTPUTS);                                                 \
+#define FITS(outputs, groups) ((outputs) <= OUTPUTS && (groups) <= GROUPS)
+#define BLOCK(outputs, groups)                                                                                         \
+  static __attribute__((noinline)) void block_##outputs##x##groups(const copy_chunk *c, const copy_sums *sums,         \
+                                                                   const float *x, const float *dy) {                  \
+    if (FITS(outputs, groups))                                                                                         \
+      add_chunk(c, sums, x, dy, outputs, groups);                                                                      \
   }
-EACH_OUTPUTS(FUNCTIONS)
-#define COPY(outputs) copy_dy_##outputs,
-#define ADD(outputs) add_chunk_##outputs,
-static void (*const copy_of[])(float *to, const copy_chunk *c, int j) = {NULL, EACH_OUTPUTS(COPY)};
-static void (*const add_of[])(const copy_chunk *c, const copy_sums *sums, const float *x,
-                              const float *dy) = {NULL, EACH_OUTPUTS(ADD)};
+BLOCK_TABLE(block_fn)
+
+#define COPY(outputs, unused)                                                                                          \
+  static __attribute__((noinline)) void copy_dy_##outputs(float *to, const copy_chunk *c, int j, int block_count) {    \
+    if ((outputs) <= OUTPUTS)                                                                                          \
+      copy_dy(to, c, j, block_count, outputs);                                                                         \
+  }
+#define COPY_ENTRY(outputs, unused) copy_dy_##outputs,
+EACH_A(COPY, )
+static void (*const copy_of[])(float *to, const copy_chunk *c, int j, int block_count) = {EACH_A(COPY_ENTRY, )};
 
 /* The output channels j0 .. j1 - 1, in blocks of `down`. */
 static void add_strip(const copy_chunk *c, int j0, int j1) {
-  _Alignas(64) float x[STEPS * 16], dy[STEPS * STRIP];
+  _Alignas(64) float x[STEPS * PANEL], dy[STEPS * STRIP];
   const copy_shape *s = c->shape;
-  const int down = even_part(j1 - j0, OUTPUTS);
+  const int down = even_part(j1 - j0, OUTPUTS), whole = (j1 - j0) / down, rest = (j1 - j0) % down;
   const int64_t step = (int64_t)s->runs * s->run;
-  for (int j = j0; j < j1; j += down)
-    copy_of[least(down, j1 - j)](dy + (j - j0) * c->count, c, j);
+  copy_of[down - 1](dy, c, j0, whole);
+  if (rest > 0)
+    copy_of[rest - 1](dy + whole * down * c->count, c, j1 - rest, 1);
   for (int run = 0; run < s->runs; run++)
-    for (int k = 0; k < s->run; k += 16) {
-      copy_x(x, c, run, k);
+    for (int k = 0, groups; k < s->run; k += 16 * groups) {
+      groups = even_part((s->run - k + 15) / 16, GROUPS);
+      for (int q = 0; q < groups; q++)
+        copy_x(x + 16 * q, c, run, k + 16 * q);
       for (int j = j0; j < j1; j += down) {
-        const copy_sums sums = {(float *)c->call->out[0] + j * step + run * s->run + k, step, s->run - k};
-        add_of[least(down, j1 - j)](c, &sums, x, dy + (j - j0) * c->count);
+        const copy_sums sums = {(float *)c->call->out[0] + j * step + run * s->run + k, step,
+                                least(16, s->run - k - 16 * (groups - 1))};
+        blocks[groups - 1][least(down, j1 - j) - 1](c, &sums, x, dy + (j - j0) * c->count);
       }
     }
 }

@@ -31,12 +31,15 @@ typedef struct dw_shape {
 typedef enum dw_way { LIVE, DENSE, PICKED, WIDE, COPIED } dw_way;
 
 /* Copies of 1 x 1 kernels pay from this number of input channels on, or where the ways without copies are slower: at a
- * distance, and for a short last group, whose idle lanes cost less than sums that are transposed. */
-enum { MANY_INPUTS = 96 };
+ * distance, and for a short last group, whose idle lanes cost less than sums that are transposed. Where blocks have
+ * several groups, they pay if a sample's x and dy leave the nearest cache. */
+enum { MANY_INPUTS = 96, WIDE_POINT_INPUTS = 256, MANY_WINDOWS = 128 };
 static const double MOST_IDLE = 1.2;
 
 static int is_copied_point(const hd_geom *g, double idle) {
   const int strided = g->window.sh > 1 || g->window.sw > 1, whole = g->ci % 16 == 0;
+  if (COPY_GROUPS > 1)
+    return idle <= MOST_IDLE && g->ci >= WIDE_POINT_INPUTS && g->hp * g->wp >= MANY_WINDOWS;
   return idle <= MOST_IDLE && (strided || !whole || g->ci >= MANY_INPUTS);
 }
 
@@ -62,6 +65,8 @@ static int is_copied(const hd_geom *g, const hd_geom *whole, double wide, double
     return 0;
   if (w->kh == 1 && w->kw == 1 && w->ph == 0 && w->pw == 0)
     return is_copied_point(g, wide / dense);
+  if (COPY_GROUPS > 1)
+    return 0;
   double copied = (double)g->co * w->kh * (apart ? w->kw : 1) * (up16(apart ? g->ci : w->kw * g->ci) / 16);
   copied *= padded(g->hp, w->kh, w->dilation[0], w->sh, w->ph, g->hi) *
             padded(g->wp, w->kw, w->dilation[1], w->sw, w->pw, g->wi);

@@ -1,6 +1,6 @@
 /* The gradient of a convolution's weight without a pool, for rows of the kernel that fill vectors: the row's taps lie
  * in lanes, and a block of output channels by a block of taps stays in registers for all windows. Sums have the layout
- * of the weights.
+ * of the weights, and are in the weight's place if its rows are whole groups.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. Without that
  * windows in the padding are not left out, which could change the sign of a zero. */
@@ -16,6 +16,7 @@ typedef struct wide_shape {
   int64_t line;  /* elements of an image's line */
   int runs, run; /* contiguous taps of the kernel: in all, and in each */
   int run16;     /* whole groups */
+  int in_place;  /* sums are in the weight's place */
   int64_t at_once, slot;
 } wide_shape;
 
@@ -26,15 +27,18 @@ static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
   s.runs = g->window.kh * (apart ? g->window.kw : 1);
   s.run = g->ci * (apart ? 1 : g->window.kw);
   s.run16 = up16(s.run);
-  s.framed = !frame_is_image(&s.frame) || s.run16 != s.run;
+  s.in_place = s.run16 == s.run;
+  s.framed = !frame_is_image(&s.frame) || !s.in_place;
   s.line = (int64_t)s.frame.width * g->ci;
   s.at_once = frame_rows(&s.frame);
   s.slot = frame_slot(&s.frame);
   return s;
 }
 
-/* Sums of [co][runs][run16], then the frames. */
-static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * s->runs * s->run16; }
+/* Scratch: sums of [co][runs][run16], unless they are in place, then the frames. */
+static int64_t sums_elems(const hd_geom *g, const wide_shape *s) {
+  return s->in_place ? 0 : (int64_t)g->co * s->runs * s->run16;
+}
 
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel) {
   wide_shape s = shape_of(g, pixel);
@@ -54,6 +58,7 @@ typedef struct wide_block {
   int64_t x_stride, x_line, dy_stride, dy_pixel, rows;
   float *sum;
   int64_t sum_step; /* from an output channel to the next */
+  int begins, ends; /* whether the samples are the first, the last; then + 0 ends the chains */
   wide_span wy, wx;
 } wide_block;
 
@@ -64,7 +69,7 @@ G16 void add_windows(const wide_block *b, int outputs, int groups) {
   g16 acc[WIDE_OUTPUTS][WIDE_GROUPS];
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
-      acc[o][q] = g16_load(b->sum + o * b->sum_step + 16 * q);
+      acc[o][q] = b->begins ? g16_zero() : g16_load(b->sum + o * b->sum_step + 16 * q);
   const int across = b->wx.to - b->wx.from;
   const int64_t dy_line = g->wo * b->dy_pixel, dy_first = b->wy.from * dy_line + b->wx.from * b->dy_pixel;
   const int64_t x_line = g->window.sh * b->x_line, x_first = b->wy.from * x_line + b->wx.from * step;
@@ -86,7 +91,7 @@ G16 void add_windows(const wide_block *b, int outputs, int groups) {
   }
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
-      g16_store(b->sum + o * b->sum_step + 16 * q, acc[o][q]);
+      g16_store(b->sum + o * b->sum_step + 16 * q, b->ends ? g16_add(acc[o][q], g16_zero()) : acc[o][q]);
 }
 
 typedef void block_fn(const wide_block *block);
@@ -135,8 +140,8 @@ static void add_rows(const wide_block *whole, const wide_shape *s, int plus_zero
 void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero) {
   const hd_geom *g = call->g;
   wide_shape s = shape_of(g, pixel);
-  float *sums = call->scratch, *frames = sums + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
-  memset(sums, 0, (size_t)sums_elems(g, &s) * sizeof *sums);
+  float *dw = call->out[0], *sums = s.in_place ? dw : call->scratch;
+  float *frames = (float *)call->scratch + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
   for (int64_t n = 0; n < call->rows; n += s.at_once) {
     int64_t rows = call->rows - n < s.at_once ? call->rows - n : s.at_once;
     conv_images images = frame_images(frames, &s.frame, s.framed, in_row(call, 0, n), call->in_stride[0], rows);
@@ -149,13 +154,11 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, 
                         .dy_pixel = dy_pixel,
                         .rows = rows,
                         .sum = sums,
-                        .sum_step = (int64_t)s.runs * s.run16};
+                        .sum_step = (int64_t)s.runs * s.run16,
+                        .begins = n == 0,
+                        .ends = plus_zero && n + rows == call->rows};
     add_rows(&whole, &s, plus_zero);
   }
-  float *dw = call->out[0];
-  for (int64_t i = 0; i < (int64_t)g->co * s.runs; i++)
-    if (plus_zero)
-      HD_SYM(conv_finish_sums)(dw + i * s.run, sums + i * s.run16, s.run);
-    else
-      memcpy(dw + i * s.run, sums + i * s.run16, (size_t)s.run * sizeof *dw);
+  for (int64_t i = 0; i < (int64_t)g->co * s.runs && !s.in_place; i++)
+    memcpy(dw + i * s.run, sums + i * s.run16, (size_t)s.run * sizeof *dw);
 }

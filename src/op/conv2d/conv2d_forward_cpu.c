@@ -104,9 +104,15 @@ static int64_t scratch_bytes(const hd_geom *g) {
 void HD_SYM(conv_direct_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   hd_geom part = group_geom(g);
   int taps = part.window.kh * part.window.kw * part.ci;
-  for (int32_t j = j0; j < j1; j++)
-    walk_pack_channel(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co,
-                      w + (int64_t)j * taps);
+  for (int32_t j = j0, channels; j < j1; j += channels) {
+    const int32_t c = j % part.co;
+    float *to = packed + j / part.co * group_packed_elems(&part);
+    channels = c % 16 == 0 && c + 16 <= part.co && j + 16 <= j1 ? 16 : 1;
+    if (channels == 16)
+      walk_pack_group(to, part.co, taps, c, w + (int64_t)j * taps);
+    else
+      walk_pack_channel(to, part.co, taps, c, w + (int64_t)j * taps);
+  }
 }
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {

@@ -133,9 +133,13 @@ G16 void put_maxima(const conv_walk *walk, const walk_block *block, g16 best, g1
     put_maximum(walk, block, g16_high(best), g16_high(taken), p + 1, q);
 }
 
-/* A block without a pool; pixels, groups and half are constants where this is inlined. */
+/* A block without a pool; pixels, groups and half are constants where this is inlined. The lines that it will write are
+ * fetched meanwhile. */
 G16 void run_plain(const conv_walk *walk, const walk_block *block, int pixels, int groups, int half) {
   g16 acc[MOST_PIXELS][MOST_GROUPS];
+  UNROLL_FOR (p, pixels)
+    UNROLL_FOR (q, groups)
+      __builtin_prefetch(block->y[p] + 16 * q, 1);
   taps(acc, walk, block, 0, pixels, groups, half);
   if (walk->plus_zero || walk->relu)
     UNROLL_FOR (p, pixels)
