@@ -189,6 +189,20 @@ def test_empty_batch():
     assert run.losses[0] == 0 and run.losses[2] == 0 and run.losses[3] < run.losses[1]
 
 
+def test_one_of_two():
+    """of a pair of weights one may be None: those samples count equally"""
+    net = network(3, "cross_entropy")
+    one = train(net, labels, w)
+    assert one.digest == train(net, labels, (w, None)).digest == train(net, labels, [w.tolist(), None]).digest
+    plain, test = train(net, labels, None), train(net, labels, (None, w[:32]))
+    assert plain.digest == test.digest == train(net, labels, (None, None)).digest
+    loss = -np.log(test.predict(x[:32])[np.arange(32), labels[:32]])
+    assert np.isclose(test.evaluate().loss, w[:32] @ loss / w[:32].sum(), rtol=1e-5)
+    assert np.isclose(plain.evaluate().loss, loss.mean(), rtol=1e-5)
+    refuses(heddle.UsageError, "for the samples that are evaluated, found two",
+            lambda: plain.evaluate((x, labels), sample_weight=(w, w)))
+
+
 def test_refused():
     """weights that are none are refused by name"""
     model = network(3, "cross_entropy")
@@ -198,8 +212,9 @@ def test_refused():
                       (np.r_[1e-40, w[1:]], "from 1e-18 to 1e+18")):
         refuses(heddle.Error, says, lambda: train(model, labels, bad))
     refuses(heddle.UsageError, "found a name or a path", lambda: heddle.train(model, "digits", sample_weight=w))
-    refuses(heddle.UsageError, "expected one array as sample_weight, found two",
-            lambda: heddle.train(model, (x, labels), sample_weight=(w, w)))
+    for two in ((w, w), (w, None), (None, w)):
+        refuses(heddle.UsageError, "expected one array as sample_weight, found two",
+                lambda: heddle.train(model, (x, labels), sample_weight=two))
     images = rng.integers(0, 255, (20, 8, 8), dtype=np.uint8)
     net = heddle.Model("n", (1, 8, 8)).add("flat", "flatten").add("out", "linear", out=2)
     refuses(heddle.UsageError, "no mixup where samples",
