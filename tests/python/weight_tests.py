@@ -267,3 +267,22 @@ def test_class_weight_option():
     balanced = (90 / 3 / np.bincount(of))[of]
     assert digest("balanced", class_weight="balanced") == digest("counted", sample_weight=balanced)
     refuses(heddle.UsageError, "found '7'", lambda: digest("none", class_weight={7: 1}))
+
+
+def test_ignored_labels():
+    """classes are weighed and counted without the labels that the loss ignores, of which one_hot makes nothing"""
+    net = network(3, "cross_entropy", ignore_index=9)
+    some = np.where(np.arange(96) % 5 == 0, 9, labels)
+    counted = 96 - (some == 9).sum()
+    balanced = np.append(counted / 3 / np.bincount(some[some < 9]), [1] * 7)[some]
+    runs = [train(net, some, None, class_weight="balanced"), train(net, some, (balanced, None))]
+    assert runs[0].digest == runs[1].digest
+    transforms = ["to_float", "one_hot", "normalise"]
+    images = np.random.default_rng(4).integers(0, 256, (96, 4, 4), dtype=np.uint8)
+    net = (heddle.Model("net", (1, 4, 4)).add("flat", "flatten").add("out", "linear", out=3)
+           .loss("cross_entropy", ignore_index=9))
+    options = {"transforms": transforms, "progress": False, "epochs": 1}
+    heddle.train(net, (images, labels), out=path("made"), **options)
+    for part in ((images, some, images, labels), (images, labels, images, some)):
+        refuses(heddle.UsageError, "found 9, which the loss ignores, at index 0",
+                lambda: heddle.train(net, part, out=path("ignored"), **options))
