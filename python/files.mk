@@ -1,6 +1,6 @@
 # The Python package. make python-stage makes the package alone, in python/stage; make python-program adds the library
 # and the program; make python builds of that a wheel in python/dist that also carries what they link, by setuptools,
-# auditwheel and patchelf.
+# auditwheel and patchelf; make python-aarch64 one for aarch64 on another machine.
 PYTHON = python3
 python_modules = python/heddle/__init__.py python/heddle/__main__.py python/heddle/_arrays.py \
   python/heddle/_binding.py python/heddle/_interrupt.py python/heddle/_library.py python/heddle/_losses.py \
@@ -50,7 +50,12 @@ python:
 	@$(PYTHON) $(srcdir)/python/make_wheel.py --check
 	$(MAKE) $(AM_MAKEFLAGS) python-program
 	@$(PYTHON) $(srcdir)/python/make_wheel.py python/stage python/dist '$(stage_formats)' '$(strip $(stage_lacks))'
-.PHONY: python python-program python-stage
+
+# The wheel for aarch64, by a cross compiler, tried under qemu.
+python-aarch64: libheddle.la heddle$(EXEEXT)
+	+PYTHON='$(PYTHON)' $(SHELL) $(srcdir)/tools/aarch64-wheel aarch64
+.PHONY: python python-aarch64 python-program python-stage
+EXTRA_DIST += tools/aarch64-wheel
 clean-python:
 	rm -rf python/stage python/dist python/version
 clean-local: clean-python

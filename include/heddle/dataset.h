@@ -48,7 +48,7 @@ extern "C" {
 enum { HD_CUSTOM_DATASETS = 16 /* of one context */, HD_CUSTOM_DATA_WHY_BYTES = 256 };
 
 /* The elements that `get` fills: bytes or floats, as the dtype says, channels * height * width of them; with classes
- * the label, from 0 to classes - 1, else `outputs` finite targets. */
+ * the label, from 0 to classes - 1 or the one that the loss ignores, else `outputs` finite targets. */
 typedef struct hd_custom_sample {
   uint8_t *bytes; /* NULL with HD_F32 */
   float *floats;  /* NULL with HD_U8 */

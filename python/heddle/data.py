@@ -41,13 +41,21 @@ def weigh(data: Any, sample_weight: Any) -> Any:
     if is_set(data):
         raise UsageError("expected arrays (x, y) with sample_weight, found a data set in Python; give arrays")
     _, test = _splits(data)
-    if isinstance(sample_weight, (tuple, list)) and len(sample_weight) == 2 and all(np.ndim(w) > 0
-                                                                                    for w in sample_weight):
-        if test is None:
-            raise UsageError("expected one array as sample_weight, found two, and data without a test set; leave one "
-                             "out")
-        return Weighed(data, *sample_weight)
-    return Weighed(data, sample_weight)
+    if not is_pair_of_weights(sample_weight):
+        return Weighed(data, sample_weight)
+    if test is None:
+        raise UsageError("expected one array as sample_weight, found two, and data without a test set; leave one out")
+    return data if all(w is None for w in sample_weight) else Weighed(data, *sample_weight)
+
+
+def is_pair_of_weights(weights: Any) -> bool:
+    """Whether it is (w, w_test), one of which may be None: those samples count equally.
+
+    >>> [is_pair_of_weights(w) for w in (([1, 2], [3, 4, 5]), ([1, 2], None), [1, 2], np.ones((2, 3)))]
+    [True, True, False, False]
+    """
+    return isinstance(weights, (tuple, list)) and len(weights) == 2 and all(
+        w is None or (hasattr(w, "__len__") and not np.isscalar(w)) for w in weights)
 
 
 def add(context: Context, data: Any, name: str = NAME) -> Any:

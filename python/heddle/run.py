@@ -212,6 +212,9 @@ class Run:
         if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
         if sample_weight is not None:
+            if _data.is_pair_of_weights(sample_weight):
+                raise UsageError("expected one array as sample_weight, for the samples that are evaluated, found two; "
+                                 "give the test set's")
             data = _data.Weighed(_data.weigh(data, sample_weight).data, None, sample_weight)
         if data is not None and not isinstance(data, (str, os.PathLike)):
             context = Context()

@@ -80,3 +80,14 @@ json_t *hd__json_of_float(float value) {
   hd__parse_double(&number, text);
   return json_real(number);
 }
+
+json_t *hd__json_matrix(const int64_t *count, int32_t side) {
+  json_t *rows = json_array();
+  for (int32_t row = 0; row < side; row++) {
+    json_t *list = json_array();
+    for (int32_t column = 0; column < side; column++)
+      json_array_append_new(list, json_integer((json_int_t)*count++));
+    json_array_append_new(rows, list);
+  }
+  return rows;
+}

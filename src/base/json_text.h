@@ -3,6 +3,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/tools_api.h"
@@ -18,3 +19,6 @@ int hd__json_write(FILE *to, const json_t *value, size_t flags);
 
 /* A number that was computed as a float, in the text of a float. */
 json_t *hd__json_of_float(float value);
+
+/* A square matrix of counts as a list of its rows. */
+json_t *hd__json_matrix(const int64_t *count, int32_t side);

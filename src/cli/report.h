@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "heddle/evidence.h"
 
-enum { REPORT_RUNS = 64, REPORT_FIGURES = 12, REPORT_NOTES = 16 };
+enum { REPORT_RUNS = 64, REPORT_FIGURES = 20, REPORT_NOTES = 16 };
 
 typedef struct report_run {
   hd_runs *list;
@@ -46,8 +46,12 @@ const char *report_value(const report *r, int run, const char *key);
 double report_number(const report *r, int run, const char *key);
 const char *report_name(const report *r, int run);
 
-/* The name of a class of the first run's data, "" for none; as report_value. */
-const char *report_class(const report *r, int number);
+/* The name of a class of the first run's data, or of one of several heads, "" for none; as report_value. */
+enum { REPORT_HEADS = 7, REPORT_NO_HEAD = -1 };
+const char *report_class(const report *r, int head, int number);
+
+/* The confusion matrix of the test set, or of a head, classes x classes; returns the classes, 0 for none. */
+int report_confusion(const double **matrix, const report *r, int head);
 
 /* Whether a value is not the same in all runs. */
 int report_differs(const report *r, const char *key);

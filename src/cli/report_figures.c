@@ -242,16 +242,31 @@ static void put_outputs(report *r) {
 
 /* ---- The confusion matrix ---- */
 
-const char *report_class(const report *r, int number) {
+const char *report_class(const report *r, int head, int number) {
   char key[64];
-  snprintf(key, sizeof key, "data.class_names.%d", number);
+  if (head < 0)
+    snprintf(key, sizeof key, "data.class_names.%d", number);
+  else
+    snprintf(key, sizeof key, "heads.%d.class_names.%d", head, number);
   return report_value(r, 0, key);
 }
 
-/* A field of the matrix: the share of a label's samples that the model takes for `guess`. */
+int report_confusion(const double **matrix, const report *r, int head) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  char key[64] = "confusion";
+  if (head >= 0)
+    snprintf(key, sizeof key, "heads.%d.confusion", head);
+  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, key) != HD_OK)
+    return 0;
+  const int classes = (int)lround(sqrt((double)n.count));
+  *matrix = n.value;
+  return n.count == (int64_t)classes * classes ? classes : 0;
+}
+
+/* A field of the matrix, of a head: the share of a label's samples that the model takes for `guess`. */
 typedef struct cell {
   double x, y, side, share;
-  int label, guess;
+  int head, label, guess;
 } cell;
 
 static void put_cell(const report *r, FILE *to, const cell *c) {
@@ -259,33 +274,42 @@ static void put_cell(const report *r, FILE *to, const cell *c) {
   fprintf(to, "<rect class=\"f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", !right,
           0.08 + 0.72 * (right ? c->share : sqrt(c->share)), c->x, c->y, c->side - 1, c->side - 1);
   fprintf(to, "<title>%d ", c->label);
-  svg_escaped(to, report_class(r, c->label));
+  svg_escaped(to, report_class(r, c->head, c->label));
   fprintf(to, " taken for %d ", c->guess);
-  svg_escaped(to, report_class(r, c->guess));
+  svg_escaped(to, report_class(r, c->head, c->guess));
   fprintf(to, ": %.2f %%</title></rect>\n", 100 * c->share);
 }
 
 enum { NAME_SHOWN = 20, LETTER = 8 };
 
 /* For the longest name of a class. */
-static double name_room(const report *r, int classes) {
+static double name_room(const report *r, int head, int classes) {
   int widest = 0;
   for (int c = 0; c < classes; c++)
-    widest = cli_width(report_class(r, c)) > widest ? cli_width(report_class(r, c)) : widest;
+    widest = cli_width(report_class(r, head, c)) > widest ? cli_width(report_class(r, head, c)) : widest;
   return LETTER * (widest > NAME_SHOWN ? NAME_SHOWN : widest);
 }
 
-static void put_confusion(report *r) {
-  hd_run_numbers n = {.struct_bytes = sizeof n};
-  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "confusion") != HD_OK || n.count == 0)
+/* The figure of a confusion matrix without its numbers; NULL: none. */
+static FILE *begin_confusion(report *r, int head, figure_size size) {
+  static const char *const name[REPORT_HEADS] = {"confusion-0", "confusion-1", "confusion-2", "confusion-3",
+                                                 "confusion-4", "confusion-5", "confusion-6"};
+  char key[32];
+  if (head < 0)
+    return begin(r, "confusion", size, "Confusion matrix of the test set: rows are labels, columns are predictions");
+  snprintf(key, sizeof key, "heads.%d.name", head);
+  return begin(r, name[head], size, "Confusion matrix of the head %.64s: rows are labels, columns are predictions",
+               report_value(r, 0, key));
+}
+
+static void put_confusion(report *r, int head) {
+  const double *matrix;
+  const int classes = report_confusion(&matrix, r, head), numbers = classes <= 16;
+  if (classes == 0)
     return;
-  const int classes = (int)lround(sqrt((double)n.count)), numbers = classes <= 16;
-  const double side = fmin(46, 560.0 / classes), left = 64 + (numbers ? name_room(r, classes) : 0), top = 44;
+  const double side = fmin(46, 560.0 / classes), left = 64 + (numbers ? name_room(r, head, classes) : 0), top = 44;
   FILE *to =
-      n.count == (int64_t)classes * classes
-          ? begin(r, "confusion", (figure_size){(int)(left + side * classes + 8), (int)(top + side * classes + 8), 1},
-                  "Confusion matrix of the test set: rows are labels, columns are predictions")
-          : NULL;
+      begin_confusion(r, head, (figure_size){(int)(left + side * classes + 8), (int)(top + side * classes + 8), 1});
   if (!to)
     return;
   svg_text(to, left + side * classes / 2, 14, "mid", "taken for");
@@ -294,18 +318,18 @@ static void put_confusion(report *r) {
     const double y = top + row * side, at = side / 2 + 4;
     double of = 0;
     for (int column = 0; column < classes; column++)
-      of += n.value[row * classes + column];
+      of += matrix[row * classes + column];
     if (row % (numbers ? 1 : 10) == 0) {
-      if (numbers && *report_class(r, row))
-        svg_text(to, left - 8, y + at, "end", "%.*s %d", NAME_SHOWN, report_class(r, row), row);
+      if (numbers && *report_class(r, head, row))
+        svg_text(to, left - 8, y + at, "end", "%.*s %d", NAME_SHOWN, report_class(r, head, row), row);
       else
         svg_text(to, left - 8, y + at, "end", "%d", row);
       svg_text(to, left + row * side + side / 2, top - 10, "mid", "%d", row);
     }
     for (int column = 0; column < classes; column++) {
-      const double count = n.value[row * classes + column], x = left + column * side;
+      const double count = matrix[row * classes + column], x = left + column * side;
       if (count > 0)
-        put_cell(r, to, &(cell){x, y, side, count / of, row, column});
+        put_cell(r, to, &(cell){x, y, side, count / of, head, row, column});
       if (numbers && count > 0)
         svg_text(to, x + side / 2 - 0.5, y + at, row == column && count / of > 0.5 ? "mid on" : "mid strong", "%.0f",
                  count);
@@ -448,7 +472,8 @@ void report_draw(report *r) {
     put_scatter(r);
     return;
   }
-  put_confusion(r);
+  for (int head = REPORT_NO_HEAD; head < REPORT_HEADS; head++)
+    put_confusion(r, head);
   put_outputs(r);
   put_time(r);
   if (strchr(report_value(r, 0, "model_yaml"), '\n') && /* else it would name a file */

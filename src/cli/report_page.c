@@ -41,7 +41,9 @@ static void put_figure(FILE *to, const report_figure *f) {
   fprintf(to, "<div class=\"table\"><svg viewBox=\"0 0 %d %d\"", f->width, f->height);
   if (f->fixed)
     fprintf(to, " width=\"%d\" height=\"%d\"", f->width, f->height);
-  fprintf(to, " role=\"img\" aria-label=\"%s\">\n", f->caption);
+  fprintf(to, " role=\"img\" aria-label=\"");
+  svg_escaped(to, f->caption);
+  fprintf(to, "\">\n");
   fwrite(f->text, 1, f->length, to);
   fprintf(to, "</svg></div></figure>\n");
 }
@@ -148,36 +150,36 @@ static void put_share(FILE *to, double count, double of) {
 }
 
 /* `pixels`: each has a class, and a class an IoU. */
-static void put_class(FILE *to, const report *r, const class_counts *n, int c, bool pixels) {
+static void put_class(FILE *to, const report *r, const class_counts *n, int head, int c, bool pixels) {
   const double right = n->row[c];
   fprintf(to, "<tr>");
-  page_put_text(to, "td", "", *report_class(r, c) ? "%d %s" : "%d", c, report_class(r, c));
+  page_put_text(to, "td", "", *report_class(r, head, c) ? "%d %s" : "%d", c, report_class(r, head, c));
   fprintf(to, "<td>%s</td><td>%s</td>", cli_grouped(llround(n->samples)), cli_grouped(llround(right)));
   put_share(to, right, n->samples);
   put_share(to, right, n->guesses);
   if (pixels)
     put_share(to, right, n->samples + n->guesses - right);
   if (n->worst != c && n->row[n->worst] > 0)
-    page_put_text(to, "td", "", *report_class(r, n->worst) ? "%d %s (%.0f)" : "%d%s (%.0f)", n->worst,
-                  report_class(r, n->worst), n->row[n->worst]);
+    page_put_text(to, "td", "", *report_class(r, head, n->worst) ? "%d %s (%.0f)" : "%d%s (%.0f)", n->worst,
+                  report_class(r, head, n->worst), n->row[n->worst]);
   else
     fprintf(to, "<td>-</td>");
   fprintf(to, "</tr>\n");
 }
 
-static void put_classes(FILE *to, const report *r) {
+static void put_classes(FILE *to, const report *r, int head) {
   const bool pixels = isfinite(latest(r, 0, "test_iou"));
-  hd_run_numbers n = {.struct_bytes = sizeof n};
-  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "confusion") != HD_OK || n.count == 0)
+  const double *matrix;
+  const int classes = report_confusion(&matrix, r, head);
+  if (classes == 0)
     return;
-  const int classes = (int)lround(sqrt((double)n.count));
   fprintf(to,
           "<div class=\"table\"><table><thead><tr><th>class</th><th>%s</th><th>right</th><th>accuracy</th>"
           "<th>precision</th>%s<th>most often taken for</th></tr></thead><tbody>\n",
           pixels ? "pixels" : "samples", pixels ? "<th>IoU</th>" : "");
-  for (int c = 0; c < classes && n.count == (int64_t)classes * classes; c++) {
-    const class_counts of = count_class(n.value, classes, c);
-    put_class(to, r, &of, c, pixels);
+  for (int c = 0; c < classes; c++) {
+    const class_counts of = count_class(matrix, classes, c);
+    put_class(to, r, &of, head, c, pixels);
   }
   fprintf(to, "</tbody></table></div>\n");
 }
@@ -250,6 +252,11 @@ static void put_heads(FILE *to, const report *r) {
     fprintf(to, "</tr>\n");
   }
   fprintf(to, "</tbody></table></div>\n");
+  for (int k = 0; k < REPORT_HEADS; k++) {
+    snprintf(key, sizeof key, "confusion-%d", k);
+    put_figure(to, figure_of(r, key));
+    put_classes(to, r, k);
+  }
 }
 
 /* A picture of the run's folder as part of the page. */
@@ -309,7 +316,7 @@ static void put_single(FILE *to, const report *r) {
   put_figure(to, figure_of(r, "lr"));
   report_put_texts(to, r);
   put_figure(to, figure_of(r, "confusion"));
-  put_classes(to, r);
+  put_classes(to, r, REPORT_NO_HEAD);
   for (int i = 0; i < r->figures; i++)
     if (!strncmp(r->figure[i].name, "scatter-", 8))
       put_figure(to, &r->figure[i]);

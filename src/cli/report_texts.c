@@ -75,7 +75,7 @@ static const char *shown_as(const report *r, int number) {
   static char one[2], shown[8];
   const bool byte = !strcmp(report_value(r, 0, "tokens"), "bytes");
   one[0] = (char)number;
-  const char *const name = byte ? one : report_class(r, number);
+  const char *const name = byte ? one : report_class(r, REPORT_NO_HEAD, number);
   const char *const word = !strcmp(name, " ")    ? "space"
                            : !strcmp(name, "\n") ? "end of line"
                            : !strcmp(name, "\t") ? "tab"

@@ -16,6 +16,7 @@ void hd__onnx_fini(hd_onnx_model *model) {
   hd__free(model->memory);
   hd__free(model->text);
   hd__free(model->input.mean);
+  hd__free(model->classes.text);
   hd__st_fini(&model->weights);
   *model = (hd_onnx_model){0};
 }

@@ -43,9 +43,17 @@ typedef struct hd_onnx_input {
   double *mean, *std; /* of these; one block of memory at `mean`, which its owner frees */
 } hd_onnx_input;
 
+/* The names of a classifier's classes in the order of its scores, one after the other, each with its NUL; the owner
+ * frees `text`. None where the file has none, or only the numbers of the scores. */
+typedef struct hd_onnx_classes {
+  char *text;
+  int32_t count;
+} hd_onnx_classes;
+
 /* A network that was read. */
 typedef struct hd_onnx_model {
   hd_onnx_input input;
+  hd_onnx_classes classes;
   char *text;         /* its description, as a model file has it */
   hd_st_list weights; /* its parameters by heddle's names; the list owns the names, and `memory` the elements */
   float **memory;

@@ -48,6 +48,14 @@ static const char *below_labels(const hd_onnx_reader *r, const char *name) {
   return NULL;
 }
 
+const HdOnnx__Tensor *hd__onnx_labels(const hd_onnx_reader *r) {
+  const HdOnnx__Tensor *found = NULL;
+  for (size_t i = 0; i < r->graph->n_node && !found; i++)
+    if (is_ml(r->graph->node[i], "ArrayFeatureExtractor"))
+      found = hd__onnx_tensor(r, hd__onnx_input(r->graph->node[i], 0));
+  return found;
+}
+
 const char *hd__onnx_output(const hd_onnx_reader *r) {
   const char *all = NULL;
   for (size_t i = 0; i < r->graph->n_output; i++) {

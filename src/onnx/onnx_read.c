@@ -348,6 +348,7 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
   HD_TRY(make_scores(r, binary ? binary : output, loss != NULL));
   if (binary)
     loss = "bce_with_logits";
+  HD_TRY(hd__onnx_read_classes(r, entry_of(model, "class_names")));
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);
   return HD_OK;

@@ -5,6 +5,7 @@
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
  *     onnx_input.c       what the first nodes do to the input
  *     onnx_outputs.c     what the outputs are of
+ *     onnx_classes.c     the names of classes
  *     onnx_put.c         the layers and their names; what values are
  *     onnx_view.c        a tensor of the file as the elements of a layer
  *     onnx_shapes.c      operators that move elements, or none
@@ -210,6 +211,12 @@ hd_status hd__onnx_take_input(hd_onnx_reader *r, const char *name);
 /* The value that all outputs are of, the only output mostly; labels and lists of probabilities are those of another
  * value. NULL: they are of several. */
 const char *hd__onnx_output(const hd_onnx_reader *r);
+
+/* The constant that labels are taken from, in the order of the scores; NULL: there is none. */
+const HdOnnx__Tensor *hd__onnx_labels(const hd_onnx_reader *r);
+
+/* Takes the names of classes from there, or from a list in JSON, which is NULL where the file has none. */
+hd_status hd__onnx_read_classes(hd_onnx_reader *r, const char *listed);
 
 /* The score of a class, or of each label, whose probabilities a value is, for bce_with_logits; NULL: it is none. */
 const char *hd__onnx_binary_score(const hd_onnx_reader *r, const char *output);

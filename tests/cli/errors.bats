@@ -267,6 +267,7 @@ END
     2 train --schedule onecycle --end-factor 0.1 | --end-factor | cosine, linear or triangular
     2 train --lookahead-decay 0.1 | --lookahead-decay | --lookahead STEPS
     2 train --lookahead 5 --ema 0.9 | --ema | --lookahead
+    2 train $TINY --epochs 1 --lookahead 61 | --lookahead | 60 steps | found 61
     2 train $TINY --optimizer muon | muon | found 'fc | of shape | optimizer: sgd
     2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]' | ns_steps | muon | of adamw
     2 train $TINY --parameters '[{match: "*.bias", schedule: step}]' | step_size

@@ -295,6 +295,28 @@ refused() {
   grep -q "s.onnx normalises its input, .*, which is that of the data" out
 }
 
+@test "data that number the classes of an ONNX file in another way are refused" {
+  need_onnx
+  table() { # NAMES...
+    awk -v all="$*" 'BEGIN { n = split(all, name); print "a,b,class"
+      for (i = 0; i < 60; i++) printf "%d,%d,%s\n", i % 7, i % 5, name[i % n + 1] }'
+  }
+  printf '%s\n' 'model: rows' 'input: [2]' 'layers:' '  - flat: {op: flatten}' '  - out: {op: linear, out: 3}' \
+    >rows.yaml
+  for names in "cat dog eel" "cat eel" "cow hen pig"; do
+    table $names >"$(echo $names | tr -d ' ').csv"
+  done
+  "$HEDDLE" train --model rows.yaml --data catdogeel.csv --max-steps 5 --batch 16 --out named >out
+  "$HEDDLE" export named --onnx named.onnx >out
+  again="train --model named.onnx --max-steps 2 --batch 16 --data"
+  "$HEDDLE" $again catdogeel.csv --out same >out
+  "$HEDDLE" $again cowhenpig.csv --out others >out
+  fails 2 $again cateel.csv --out fewer
+  says "named.onnx: expected 'eel' as the class 2 of cateel.csv, whose score that is, found it as class 1"
+  "$HEDDLE" $again cateel.csv --head auto --out head >out
+  "$HEDDLE" $again cateel.csv --fresh --out fresh >out
+}
+
 @test "bad ONNX files are one line each" {
   need_onnx
   : >empty.onnx

@@ -240,9 +240,31 @@ def compare(program, folder, words, network):
     return None if apart < MOST else f"{apart:.1e} apart"
 
 
+def train_by_names(folder):
+    """What is wrong with training on a table whose classes have names; "": nothing is."""
+    with open(os.path.join(folder, "names.onnx"), "wb") as to:
+        to.write(classifier(["a", "b", "c"]).SerializeToString())
+    said = []
+    for names in ("abc", "ac", "xyz"):
+        table = os.path.join(folder, f"{names}.csv")
+        with open(table, "w", encoding="ascii") as to:
+            to.write("v,w,x,y,z,class\n")
+            for i in range(60):
+                print(*np.round(rng.normal(size=FEATURES), 3), names[i % len(names)], sep=",", file=to)
+        run = subprocess.run([os.environ["HEDDLE"], "train", "--model", os.path.join(folder, "names.onnx"), "--data",
+                              table, "--max-steps", "2", "--batch", "16", "--out", os.path.join(folder, names)],
+                             capture_output=True, text=True)
+        said.append("" if run.returncode == 0 else run.stderr)
+    good = not said[0] and "expected 'c' as the class 2 of" in said[1] and not said[2]
+    return "" if good else f"classes by their names: {said}"
+
+
 def main(program):
     wrong = count = 0
     with tempfile.TemporaryDirectory() as folder:
+        if why := train_by_names(folder):
+            print(why)
+            wrong += 1
         for name, words, network in [*NETWORKS, *own()]:
             why = compare(program, folder, words, network)
             count += 1

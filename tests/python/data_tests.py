@@ -169,6 +169,38 @@ def test_tables():
     assert np.isclose(run.result["test_r2"], run.evaluate().r2)
 
 
+def test_ignored_label():
+    """a label that the loss ignores may lie above the classes, in arrays and in data sets alike"""
+    rows, of = np.random.default_rng(6).normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    of[::7] = 255
+    net = (heddle.Model("net", (1, 1, 4)).add("flat", "flatten").add("out", "linear", out=3)
+           .loss("cross_entropy", ignore_index=255))
+
+    class Set:
+        def __init__(self, count):
+            self.count = count
+
+        def __len__(self):
+            return self.count
+
+        def __getitem__(self, i):
+            return rows[i], of[i]
+
+    class Named(Set):
+        classes = ["a", "b", "c"]
+
+    options = {"epochs": 2, "batch": 16, "normalize": "none", "progress": False}
+    run = heddle.train(net, (rows, of, rows[:20], of[:20]), out=path("ignored-a"), **options)
+    for name, kind in (("b", Set), ("c", Named)):
+        other = heddle.train(net, (kind(60), kind(20)), out=path("ignored-" + name), **options)
+        assert other.digest == run.digest and np.array_equal(other.losses, run.losses)
+        assert other.evaluate().accuracy == run.evaluate().accuracy
+    assert heddle.train(net, Set(60), out=path("ignored-d"), **options).evaluate().samples == 12
+    of[5] = 254
+    refuses(heddle.Error, "found 254", lambda: heddle.train(net, Named(60), out=path("ignored-e"), **options))
+    refuses(heddle.Error, "255 scores", lambda: heddle.train(net, Set(60), out=path("ignored-f"), **options))
+
+
 def test_text():
     """text is written as the command writes it, alone or several at once, of texts and bytes"""
     pathlib.Path(path("text.txt")).write_text("ab\u00e4 cab bac\n" * 60, encoding="utf-8")

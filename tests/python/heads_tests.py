@@ -2,6 +2,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 
 import numpy as np
@@ -70,6 +71,13 @@ def test_evaluation():
     assert math.isnan(e.accuracy) and math.isnan(e.heads["kind"]["r2"]) and math.isnan(e.heads["pair"]["accuracy"])
     last = json.loads((run.folder / "history.jsonl").read_text().splitlines()[-1])
     assert [head["name"] for head in last["heads"]] == list(HEADS), last
+    found = [head.get("confusion") for head in last["heads"]]
+    assert found == [confusion(kind[:50], s["kind"].argmax(1), 3), None, confusion(y[:50, 3], s["flag"][:, 0] > 0, 2)]
+
+
+def confusion(labels, guesses, classes):
+    """The counts of each label, a row, and guess."""
+    return [[int(((labels == row) & (guesses == column)).sum()) for column in range(classes)] for row in range(classes)]
 
 
 def test_gradient():
@@ -139,6 +147,10 @@ def test_predictions():
     subprocess.run([os.environ["HEDDLE_PROGRAM"], "report", run.folder, "--output", path("heads.html")], check=True)
     with open(path("heads.html"), encoding="utf-8") as page:
         assert "<th>head</th>" in (text := page.read()) and ">huber<" in text
+    for name in ("kind", "flag"):
+        assert text.count(f">Confusion matrix of the head {name}: rows are") == 1
+    assert text.count(">Confusion matrix") == 2
+    assert text.count("<th>most often taken for</th>") == 2
 
 
 def test_verified():
@@ -202,6 +214,15 @@ def test_columns():
     assert run.heads == list(HEADS) and heddle.verify(run.certify()).verdict == "verified"
     found, first = run.evaluate(), by_array.evaluate()
     assert str(found.heads) == str(first.heads) and found.loss == first.loss  # some are NaN
+
+
+def test_confusion_of_names():
+    """the page of a run on tables has the confusion matrix of each head with the names of its classes"""
+    run = train(with_data=folder_of_tables("tables-report"), **RUN)
+    run.report(path("tables.html"))
+    with open(path("tables.html"), encoding="utf-8") as page:
+        text = page.read()
+    assert ">1 dog</td>" in text and re.search(">1 dog taken for [012] (cat|dog|eel): ", text)
 
 
 def test_other_tables():

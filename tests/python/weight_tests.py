@@ -189,6 +189,20 @@ def test_empty_batch():
     assert run.losses[0] == 0 and run.losses[2] == 0 and run.losses[3] < run.losses[1]
 
 
+def test_one_of_two():
+    """of a pair of weights one may be None: those samples count equally"""
+    net = network(3, "cross_entropy")
+    one = train(net, labels, w)
+    assert one.digest == train(net, labels, (w, None)).digest == train(net, labels, [w.tolist(), None]).digest
+    plain, test = train(net, labels, None), train(net, labels, (None, w[:32]))
+    assert plain.digest == test.digest == train(net, labels, (None, None)).digest
+    loss = -np.log(test.predict(x[:32])[np.arange(32), labels[:32]])
+    assert np.isclose(test.evaluate().loss, w[:32] @ loss / w[:32].sum(), rtol=1e-5)
+    assert np.isclose(plain.evaluate().loss, loss.mean(), rtol=1e-5)
+    refuses(heddle.UsageError, "for the samples that are evaluated, found two",
+            lambda: plain.evaluate((x, labels), sample_weight=(w, w)))
+
+
 def test_refused():
     """weights that are none are refused by name"""
     model = network(3, "cross_entropy")
@@ -198,8 +212,9 @@ def test_refused():
                       (np.r_[1e-40, w[1:]], "from 1e-18 to 1e+18")):
         refuses(heddle.Error, says, lambda: train(model, labels, bad))
     refuses(heddle.UsageError, "found a name or a path", lambda: heddle.train(model, "digits", sample_weight=w))
-    refuses(heddle.UsageError, "expected one array as sample_weight, found two",
-            lambda: heddle.train(model, (x, labels), sample_weight=(w, w)))
+    for two in ((w, w), (w, None), (None, w)):
+        refuses(heddle.UsageError, "expected one array as sample_weight, found two",
+                lambda: heddle.train(model, (x, labels), sample_weight=two))
     images = rng.integers(0, 255, (20, 8, 8), dtype=np.uint8)
     net = heddle.Model("n", (1, 8, 8)).add("flat", "flatten").add("out", "linear", out=2)
     refuses(heddle.UsageError, "no mixup where samples",
@@ -252,3 +267,22 @@ def test_class_weight_option():
     balanced = (90 / 3 / np.bincount(of))[of]
     assert digest("balanced", class_weight="balanced") == digest("counted", sample_weight=balanced)
     refuses(heddle.UsageError, "found '7'", lambda: digest("none", class_weight={7: 1}))
+
+
+def test_ignored_labels():
+    """classes are weighed and counted without the labels that the loss ignores, of which one_hot makes nothing"""
+    net = network(3, "cross_entropy", ignore_index=9)
+    some = np.where(np.arange(96) % 5 == 0, 9, labels)
+    counted = 96 - (some == 9).sum()
+    balanced = np.append(counted / 3 / np.bincount(some[some < 9]), [1] * 7)[some]
+    runs = [train(net, some, None, class_weight="balanced"), train(net, some, (balanced, None))]
+    assert runs[0].digest == runs[1].digest
+    transforms = ["to_float", "one_hot", "normalise"]
+    images = np.random.default_rng(4).integers(0, 256, (96, 4, 4), dtype=np.uint8)
+    net = (heddle.Model("net", (1, 4, 4)).add("flat", "flatten").add("out", "linear", out=3)
+           .loss("cross_entropy", ignore_index=9))
+    options = {"transforms": transforms, "progress": False, "epochs": 1}
+    heddle.train(net, (images, labels), out=path("made"), **options)
+    for part in ((images, some, images, labels), (images, labels, images, some)):
+        refuses(heddle.UsageError, "found 9, which the loss ignores, at index 0",
+                lambda: heddle.train(net, part, out=path("ignored"), **options))

@@ -182,6 +182,63 @@ static void test_bad(void) {
   refused(&train, other, HD_E_USAGE, "found no get", "no get");
 }
 
+/* Opens a set whose sample 17 has the label 7, beside the classes 0, 1 and 2. */
+static hd_dataset *opens_late(hd_ctx **ctx, store *train, hd_custom_data custom, hd_dataset_request request) {
+  hd_dataset *data = NULL;
+  *train = (store){.count = 50, .bad = 17, .label_of_bad = 7};
+  custom.train = train;
+  request.name = custom.name;
+  hd_ctx_create(ctx);
+  hd_status status = hd_data_add(*ctx, &custom);
+  if (status == HD_OK)
+    status = hd__dataset_open(&data, *ctx, &request);
+  if (status != HD_OK)
+    diag("%s", hd_ctx_message(*ctx));
+  return data;
+}
+
+static void test_ignored(void) {
+  static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE};
+  store train, test = {.count = 5, .bad = -1};
+  hd_ctx *ctx;
+  for (int way = 0; way < 8; way++) {
+    const bool counted = way / 2 % 2, whole = way / 4;
+    hd_custom_data custom = describe(&train, whole ? NULL : &test, HD_U8);
+    custom.classes = counted ? 8 : 3; /* as one more than the largest label, and as the caller means it */
+    hd_dataset *data =
+        opens_late(&ctx, &train, custom, (hd_dataset_request){.ignored = 7, .cache = kind[way % 2], .whole = whole});
+    ok(data && hd__dataset_train(data)->classes == 3 && hd__dataset_test(data)->classes == 3 &&
+           hd__dataset_train(data)->labels[17] == 7 && hd__dataset_train(data)->labels[16] == 1,
+       "%s, cache %d, %s: a label that is ignored is no class", whole ? "whole" : "with a test set", way % 2,
+       counted ? "counted" : "beside the classes");
+    hd__dataset_close(data);
+    hd_ctx_destroy(ctx);
+  }
+}
+
+/* A run's classes have other numbers. */
+static void test_names(void) {
+  static const char *const names[] = {"red", "green", "blue"}, *const of_run[] = {"blue", "red", "green"};
+  static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE};
+  store train, test = {.count = 5, .bad = -1};
+  hd_ctx *ctx;
+  for (int way = 0; way < 2; way++) {
+    hd_custom_data custom = describe(&train, &test, HD_U8);
+    custom.class_names = names;
+    hd_dataset *data =
+        opens_late(&ctx, &train, custom,
+                   (hd_dataset_request){.ignored = 7, .cache = kind[way], .classes = {of_run, 3}, .of_run = true});
+    int wrong = !data;
+    for (int64_t i = 0; i < 50 && data; i++)
+      wrong += hd__dataset_train(data)->labels[i] != (i == 17 ? 7 : (i % 3 + 1) % 3);
+    for (int64_t i = 0; i < 5 && data; i++)
+      wrong += hd__dataset_test(data)->labels[i] != (i % 3 + 1) % 3;
+    is_int(wrong, 0, "cache %d: labels get the numbers that their names have in a run", way);
+    hd__dataset_close(data);
+    hd_ctx_destroy(ctx);
+  }
+}
+
 /* A run on it, and one on the same samples kept elsewhere, end with the same weights. */
 static void train_on(char digest[HD_SHA256_TEXT_BYTES], const char *cache, const char *threads) {
   static const char model[] =
@@ -264,10 +321,15 @@ static hd_custom_data describe_rows(rows *train, rows *test, hd_dtype dtype, boo
                           .test = test ? &test->arrays : NULL};
 }
 
-static hd_status open_rows(hd_dataset **out, hd_ctx **ctx, const hd_custom_data *custom) {
+static hd_status open_ignoring(hd_dataset **out, hd_ctx **ctx, const hd_custom_data *custom, int ignored) {
   hd_ctx_create(ctx);
   hd_status status = hd_data_add(*ctx, custom);
-  return status == HD_OK ? hd__dataset_open(out, *ctx, &(hd_dataset_request){.name = "rows", .ignored = -1}) : status;
+  return status == HD_OK ? hd__dataset_open(out, *ctx, &(hd_dataset_request){.name = "rows", .ignored = ignored})
+                         : status;
+}
+
+static hd_status open_rows(hd_dataset **out, hd_ctx **ctx, const hd_custom_data *custom) {
+  return open_ignoring(out, ctx, custom, -1);
 }
 
 static void test_arrays(void) {
@@ -310,6 +372,13 @@ static void test_bad_arrays(void) {
   hd_custom_data targets = describe_rows(&train, NULL, HD_F32, true);
   train.labels[7] = 3;
   refuse_rows(&classes, HD_E_FORMAT, "labels from 0 to 2, found 3 in sample 7 of the training set", "a large label");
+  hd_ctx *ctx;
+  hd_dataset *data = NULL;
+  const hd_custom_data both = describe_rows(&train, &train, HD_U8, false);
+  is_int(open_ignoring(&data, &ctx, &both, 3), HD_OK, "one that is ignored is taken");
+  ok(data && hd__dataset_train(data)->classes == 3 && hd__dataset_train(data)->labels[7] == 3, "and is no class");
+  hd__dataset_close(data);
+  hd_ctx_destroy(ctx);
   train.targets[15] = NAN;
   refuse_rows(&targets, HD_E_FORMAT, "found NaN in sample 7 of the training set", "a target that is NaN");
   fill(&train);
@@ -393,6 +462,8 @@ int main(void) {
   test_good();
   test_fifth();
   test_bad();
+  test_ignored();
+  test_names();
   test_runs();
   test_arrays();
   test_bad_arrays();

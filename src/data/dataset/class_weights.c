@@ -56,17 +56,24 @@ static hd_status read_list(double *weight, hd_ctx *ctx, const hd_dataset *data, 
   return HD_OK;
 }
 
+/* Whether a sample's label is a class, and not one above them that the loss ignores. */
+static bool is_class(const hd_split *train, int64_t sample) { return train->labels[sample] < train->classes; }
+
 /* samples / (classes that have some * samples of the class), as scikit-learn's compute_class_weight. */
 static hd_status balance(double *weight, hd_ctx *ctx, const hd_split *train) {
   HD_OWNED int64_t *count = NULL;
   int there = 0;
+  int64_t all = 0;
   HD_TRY(HD_NEW(count, train->classes, ctx, "out of memory for weights of classes"));
   for (int64_t i = 0; i < train->count; i++)
-    count[train->labels[i]]++;
-  for (int c = 0; c < train->classes; c++)
+    if (is_class(train, i))
+      count[train->labels[i]]++;
+  for (int c = 0; c < train->classes; c++) {
     there += count[c] > 0;
+    all += count[c];
+  }
   for (int c = 0; c < train->classes; c++)
-    weight[c] = count[c] > 0 ? (double)train->count / ((double)there * (double)count[c]) : 1;
+    weight[c] = count[c] > 0 ? (double)all / ((double)there * (double)count[c]) : 1;
   return HD_OK;
 }
 
@@ -76,7 +83,7 @@ static hd_status check(hd_ctx *ctx, const hd_dataset *data) {
     return hd__fail(ctx, HD_E_USAGE, OPTION " expects a label for each sample, found none in %s; leave it out",
                     data->name);
   for (int64_t i = 0; i < train->count; i++)
-    if (train->labels[i] < 0 || train->labels[i] >= train->classes)
+    if (train->labels[i] < 0)
       return hd__fail(ctx, HD_E_UNSUPPORTED,
                       OPTION " expects labels that are known before training, found samples in %s that are read later; "
                              "give weights of samples",
@@ -96,7 +103,7 @@ hd_status hd__dataset_weigh_classes(hd_dataset *data, hd_ctx *ctx, const char *t
   HD_TRY(HD_NEW_RAW(weights, train->count + 1, ctx, "out of memory for the weights of %lld samples",
                     (long long)train->count));
   for (int64_t i = 0; i < train->count; i++)
-    weights[i] = (float)(hd__split_weight(train, i) * of_class[train->labels[i]]);
+    weights[i] = (float)(hd__split_weight(train, i) * (is_class(train, i) ? of_class[train->labels[i]] : 1));
   hd__free(data->memory[0].weights);
   train->weights = data->memory[0].weights = weights;
   return hd__weights_check(ctx, data->name, train, "training set");

@@ -104,6 +104,7 @@ typedef struct hd_dataset {
   hd_fold fold;                  /* of the request */
   bool whole;                    /* of the request, */
   bool shared;                   /* and so both splits are the same samples, in memory that the first has */
+  bool read_later;               /* labels of a custom data set arrive as its samples are read */
   bool divided;                  /* its test set is a part of its samples, a fifth or a fold */
   void *self;                    /* of the format, */
   void (*release)(void *self);   /* which frees the rest of it */

@@ -181,6 +181,27 @@ static hd_status normalise_columns(hd_dataset *data, hd_ctx *ctx) {
   return HD_OK;
 }
 
+static hd_status pass_by(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  return HD_OK;
+}
+
+/* Labels that arrive as samples are read: all are read, and get the numbers of the run's classes; a last class that the
+ * loss ignores is none, as in files. */
+static hd_status settle_late_labels(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
+  hd_split *split = data->split;
+  const bool counts = request->ignored >= 0 && request->ignored == split[0].classes - 1;
+  const bool matches = request->classes.count > 0 && split[0].class_names;
+  if (!data->read_later || (!counts && !matches))
+    return HD_OK;
+  for (int s = 0; s < parts_of(data); s++)
+    if (!hd__split_in_memory(&split[s]))
+      HD_TRY(hd__split_walk(ctx, &split[s], pass_by, NULL));
+  if (counts)
+    HD_TRY(hd__dataset_count_classes(split, ctx, data->name, request->ignored));
+  return matches ? hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored)
+                 : HD_OK;
+}
+
 /* Finds unreadable samples, and decodes the others if decoded samples are kept. */
 static hd_status prepare_decoding(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
@@ -188,6 +209,7 @@ static hd_status prepare_decoding(hd_dataset *data, hd_ctx *ctx, const hd_datase
     if (request->skip && hd__split_decodes(&split[s]) && !split[s].masked) /* a mask belongs to its picture */
       HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
   HD_TRY(keep_decoded(data, ctx, request->cache));
+  HD_TRY(settle_late_labels(data, ctx, request));
   if (data->shared)
     split[1] = split[0];
   return HD_OK;
@@ -223,7 +245,7 @@ hd_status hd__dataset_check_unchanged(const hd_dataset *data, hd_ctx *ctx) {
 hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
   HD_TRY(hd__dataset_take_fold(data, ctx));
-  if (request->classes.count > 0)
+  if (request->classes.count > 0 && !data->read_later)
     HD_TRY(hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored));
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));

@@ -62,12 +62,25 @@ hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform
   return split->masks ? make_mask_room(feed, ctx) : HD_OK;
 }
 
+/* one_hot makes probabilities of labels, in which a loss finds none that it might ignore. */
+static hd_status check_ignored(hd_ctx *ctx, const hd_feed *feed, int ignored, const char *data_name) {
+  const int32_t *labels = ignored >= 0 && hd__feed_makes_targets(feed) ? feed->split->labels : NULL;
+  for (int64_t i = 0; labels && i < feed->split->count; i++)
+    if (labels[i] == ignored)
+      return hd__fail(ctx, HD_E_USAGE,
+                      "--transforms expects labels that count for one_hot, found %d, which the loss ignores, at index "
+                      "%lld of %s; leave one_hot out, or these samples",
+                      ignored, (long long)i, data_name);
+  return HD_OK;
+}
+
 hd_status hd__feed_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
                          const char *data_name) {
   char name[HD_PATH_BYTES];
   const hd_split seen = hd__feed_seen(feed);
   const bool transformed = feed->pipeline != NULL;
   snprintf(name, sizeof name, "%s%s", data_name, transformed ? " through its transforms" : "");
+  HD_TRY(check_ignored(ctx, feed, network->target.ignored, data_name));
   return hd__network_check(ctx, network, graph, &seen, name, transformed);
 }
 

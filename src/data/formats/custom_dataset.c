@@ -33,6 +33,7 @@ typedef struct custom_split {
   uint32_t *index;   /* samples of `user`, NULL: all */
   atomic_int *label; /* the split's labels, while they are read */
   float *targets;
+  int32_t ignored; /* a label that need not be a class; -1: none */
 } custom_split;
 
 typedef struct custom_set {
@@ -122,9 +123,15 @@ static hd_status failed(hd_ctx *ctx, const hd_custom_data *d, int64_t index, con
                   (long long)index, *why ? why : "no reason was given");
 }
 
+/* Whether a label is a class, or the one that the loss ignores. */
+static bool is_label(const hd_custom_data *d, int32_t label, int32_t ignored) {
+  return within(label, 0, d->classes - 1) || (label >= 0 && label == ignored);
+}
+
 static hd_status check_sample(hd_ctx *ctx, const hd_split *split, int64_t index, const hd_custom_sample *s) {
-  const hd_custom_data *d = ((const custom_split *)split->self)->data;
-  if (d->classes && !within(s->label, 0, d->classes - 1))
+  const custom_split *custom = split->self;
+  const hd_custom_data *d = custom->data;
+  if (d->classes && !is_label(d, s->label, custom->ignored))
     return hd__fail(ctx, HD_E_FORMAT,
                     "data set '%s': expected labels from 0 to %d, found %d in sample %lld; fix its get function",
                     d->name, (int)d->classes - 1, (int)s->label, (long long)index);
@@ -235,7 +242,7 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, int s, const float 
                            name, isnan(number[at]) ? "NaN" : "infinity", (long long)(at / each), split_name[s]);
 }
 
-static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_split *split, int s) {
+static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_split *split, int s, int ignored) {
   const int64_t elems = hd__split_elems(split);
   if (!hd__split_in_memory(split) || (d->classes ? !split->labels && !split->masks : !split->targets))
     return hd__fail(ctx, HD_E_USAGE,
@@ -252,7 +259,7 @@ static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_spl
           "of the %s; number the classes from 0",
           d->name, (int)d->classes - 1, split->masks[i], (long long)(i / hd__split_plane(split)), split_name[s]);
   for (int64_t i = 0; split->labels && i < split->count; i++)
-    if (!within(split->labels[i], 0, d->classes - 1))
+    if (!is_label(d, split->labels[i], ignored))
       return hd__fail(ctx, HD_E_FORMAT,
                       "data set '%s': expected labels from 0 to %d, found %d in sample %lld of the %s; number the "
                       "classes from 0",
@@ -262,7 +269,7 @@ static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_spl
   return split->floats ? check_finite(ctx, d->name, s, split->floats, split->count * elems, elems) : HD_OK;
 }
 
-static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d, int s) {
+static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d, int s, int ignored) {
   hd_custom_arrays a;
   HD_TRY(hd__struct_read(&a, ctx, s ? d->test : d->train, sizeof a, "hd_custom_arrays"));
   *out = (hd_split){.count = a.count,
@@ -282,13 +289,13 @@ static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d
                     .targets = d->classes ? NULL : a.targets,
                     .outputs = d->outputs,
                     .weights = a.weights};
-  return check_arrays(ctx, d, out, s);
+  return check_arrays(ctx, d, out, s, ignored);
 }
 
 /* A last class that the loss ignores is none, as in files. */
 static hd_status open_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int ignored) {
-  HD_TRY(take_arrays(&out->split[0], ctx, d, 0));
-  HD_TRY(d->test ? take_arrays(&out->split[1], ctx, d, 1) : hd__dataset_divide(out, ctx, d->name));
+  HD_TRY(take_arrays(&out->split[0], ctx, d, 0, ignored));
+  HD_TRY(d->test ? take_arrays(&out->split[1], ctx, d, 1, ignored) : hd__dataset_divide(out, ctx, d->name));
   return d->classes && ignored == d->classes - 1 ? hd__dataset_count_classes(out->split, ctx, d->name, ignored) : HD_OK;
 }
 
@@ -300,15 +307,15 @@ static hd_status pass_by(void *self, hd_ctx *ctx, int64_t sample, const void *el
 
 /* Marks a fifth of the training set, which is read once for its labels. */
 static hd_status mark_fifth(uint8_t **marks, hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int64_t count,
-                            bool skip) {
-  custom_split all = {.data = d, .user = d->train};
+                            const hd_dataset_request *request) {
+  custom_split all = {.data = d, .user = d->train, .ignored = request->ignored};
   hd_split_memory read = {0};
   hd_split split;
   hd_skips *skips = NULL;
   if (!d->classes || out->first_rules)
     return hd__dataset_mark_test(marks, out, ctx, d->name, count, NULL);
   hd_status status = describe(&split, &read, &all, ctx, count);
-  HD_THEN(status, skip ? hd__skips_find(&skips, &split, ctx) : hd__split_walk(ctx, &split, pass_by, NULL));
+  HD_THEN(status, request->skip ? hd__skips_find(&skips, &split, ctx) : hd__split_walk(ctx, &split, pass_by, NULL));
   HD_THEN(status, hd__dataset_mark_test(marks, out, ctx, d->name, count, split.labels));
   hd__skips_destroy(skips);
   hd__free(read.labels);
@@ -326,13 +333,13 @@ static hd_status open_data(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   custom_set *set = self;
   const bool has_test = d->test && request->fold.of == 0;
   for (int s = 0; s < 2; s++)
-    set->split[s] = (custom_split){.data = d, .user = s && has_test ? d->test : d->train};
+    set->split[s] = (custom_split){.data = d, .user = s && has_test ? d->test : d->train, .ignored = request->ignored};
   HD_TRY(count_samples(&count[0], ctx, d, d->train));
   count[1] = count[0];
   if (has_test)
     HD_TRY(count_samples(&count[1], ctx, d, d->test));
   else if (!request->whole)
-    HD_TRY(mark_fifth(&marks, out, ctx, d, count[0], request->skip));
+    HD_TRY(mark_fifth(&marks, out, ctx, d, count[0], request));
   for (int s = 0; s < 2; s++) {
     if (marks)
       HD_TRY(list_part(&set->split[s], ctx, &count[s], marks, s));
@@ -340,6 +347,7 @@ static hd_status open_data(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   }
   if (!has_test)
     hd__dataset_share(out);
+  out->read_later = d->classes > 0;
   return HD_OK;
 }
 

@@ -283,3 +283,22 @@ hd_status hd__head_scores(hd_head_score **out, hd_ctx *ctx, const hd_target *tar
   }
   return HD_OK;
 }
+
+int32_t hd__head_classes(const hd_target_head *head) {
+  const bool two = head->is.loss == HD_HEAD_BCE_WITH_LOGITS && head->is.count == 1;
+  return head->is.loss == HD_HEAD_CROSS_ENTROPY ? head->is.count : two ? 2 : 0;
+}
+
+void hd__head_confusion(int64_t *confusion, const hd_target *target, int32_t head, const hd_feed *feed,
+                        const hd_exec_outcome *outcome) {
+  const hd_loss_head *h = &target->head[head].is;
+  const judged j = {feed->split, feed, outcome->score, target->scores, h->first, h->target};
+  const int32_t classes = hd__head_classes(&target->head[head]);
+  for (int64_t i = 0; i < feed->count; i++) {
+    const float *score = j.score + i * j.outputs + j.first;
+    const bool one = h->loss == HD_HEAD_CROSS_ENTROPY;
+    const int32_t label = one ? (int32_t)target_at(&j, i, 0) : target_at(&j, i, 0) > 0.5;
+    if (is_there(&j, i) && label >= 0 && label < classes)
+      confusion[label * classes + (one ? guess_of(score, classes) : *score > 0)]++;
+  }
+}

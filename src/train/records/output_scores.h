@@ -36,6 +36,12 @@ hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target 
 hd_status hd__head_scores(hd_head_score **out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                           const hd_exec_outcome *outcome);
 
+/* The classes of a head that guesses one: of cross_entropy, or the two of bce_with_logits with one output, else 0. And
+ * its confusion matrix, classes x classes, row: label, column: guess, to which its samples are added. */
+int32_t hd__head_classes(const hd_target_head *head);
+void hd__head_confusion(int64_t *confusion, const hd_target *target, int32_t head, const hd_feed *feed,
+                        const hd_exec_outcome *outcome);
+
 /* A sample's score in a ranking. Sorts them and returns the AUC; NAN unless there are samples of both kinds, and
  * where a score is NAN. */
 typedef struct hd_ranked {

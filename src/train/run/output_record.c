@@ -10,7 +10,7 @@
 #include "train/records/output_scores.h"
 #include "train/run/session.h"
 
-enum { MOST_OUTPUTS = 256, MOST_DRAWN = 4, MOST_POINTS = 500 };
+enum { MOST_OUTPUTS = 256, MOST_DRAWN = 4, MOST_POINTS = 500, MOST_CLASSES = 100 };
 
 static void set_known(json_t *to, const char *key, double value) {
   if (isfinite(value))
@@ -44,12 +44,35 @@ static json_t *scatter(const hd_session *s, int32_t output) {
   return list;
 }
 
+/* The confusion matrix of a head that guesses one of not too many classes, and the names of these, where a table has
+ * them. */
+static hd_status note_confusion(json_t *to, const hd_session *s, hd_ctx *ctx, int32_t k) {
+  const hd_target *target = &s->run.network.target;
+  const int32_t classes = hd__head_classes(&target->head[k]);
+  const hd_target_column *column = s->input.test.split->target_column;
+  HD_OWNED int64_t *count = NULL;
+  if (classes == 0 || classes > MOST_CLASSES)
+    return HD_OK;
+  HD_TRY(HD_NEW(count, (size_t)classes * (size_t)classes, ctx, "out of memory for a confusion matrix"));
+  hd__head_confusion(count, target, k, &s->input.test, &s->report.guesses);
+  json_object_set_new(to, "confusion", hd__json_matrix(count, classes));
+  column = column ? &column[target->head[k].is.target] : NULL;
+  if (!column || !column->class_name)
+    return HD_OK;
+  json_t *names = json_array();
+  for (int32_t c = 0; c < column->classes; c++)
+    json_array_append_new(names, json_string(column->class_name[c]));
+  json_object_set_new(to, "class_names", names);
+  return HD_OK;
+}
+
 /* {"name": "size", "loss": 0.25, "r2": 0.9, ...} of each head. */
 static hd_status note_heads(json_t *line, const hd_session *s, hd_ctx *ctx) {
   const hd_target *target = &s->run.network.target;
   HD_OWNED hd_head_score *head = NULL;
   HD_TRY(hd__head_scores(&head, ctx, target, &s->input.test, &s->report.guesses));
   json_t *list = json_array();
+  hd_status status = HD_OK;
   for (int32_t k = 0; k < target->heads; k++) {
     json_t *one = json_pack("{s:s, s:s}", "name", head[k].name, "loss_name", head[k].loss_name);
     set_known(one, "loss", head[k].loss);
@@ -57,9 +80,10 @@ static hd_status note_heads(json_t *line, const hd_session *s, hd_ctx *ctx) {
     set_known(one, "r2", head[k].r2);
     set_known(one, "mean_absolute_error", head[k].mean_absolute_error);
     json_array_append_new(list, one);
+    status = status == HD_OK ? note_confusion(one, s, ctx, k) : status;
   }
   json_object_set_new(line, "heads", list);
-  return HD_OK;
+  return status;
 }
 
 hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ctx) {

@@ -158,13 +158,7 @@ static json_t *confusion(const hd_session *s) {
   for (int64_t i = 0; i < test->count && !test->masks; i++)
     if (hd__target_counts(target, test, i))
       count[test->labels[i] * classes + s->report.guesses.guess[i]]++;
-  json_t *rows = json_array();
-  for (int i = 0; i < classes * classes; i++) {
-    if (i % classes == 0)
-      json_array_append_new(rows, json_array());
-    json_array_append_new(json_array_get(rows, (size_t)(i / classes)), json_integer(count[i]));
-  }
-  return rows;
+  return hd__json_matrix(count, classes);
 }
 
 hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status, const char *message) {

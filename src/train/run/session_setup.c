@@ -108,6 +108,12 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx) {
   HD_TRY(choose_epochs(s, ctx));
   s->run.steps_in_all = hd__schedule_steps(is->epochs, s->run.steps_per_epoch);
   s->run.steps_of_epochs = s->run.steps_in_all;
+  if (is->lookahead > s->run.steps_of_epochs)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--lookahead expects at most the %lld steps of all epochs, found %lld, with which the weights end as "
+        "they began; use fewer, or more --epochs",
+        (long long)s->run.steps_of_epochs, (long long)is->lookahead);
   if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
     s->run.steps_in_all = is->max_steps;
   return HD_OK;

@@ -118,7 +118,9 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
     HD_TRY(hd__onnx_read(&model, ctx, name_or_path));
     HD_TRY(keep(out, ctx, model.text, strlen(model.text), name_or_path));
     out->input = model.input;
+    out->classes = model.classes;
     model.input.mean = NULL; /* the network's now */
+    model.classes.text = NULL;
     return HD_OK;
   }
   if (!is_path(name_or_path))
@@ -158,12 +160,14 @@ static void take_over(hd_network *network, hd_network *changed) {
   changed->target.of_classes = network->target.of_classes;
   changed->label_smoothing = network->label_smoothing;
   changed->input = network->input;
+  changed->classes = network->classes;
   changed->input_of_data = network->asks_input || network->input_of_data;
   changed->written = network->written ? network->written : network->text;
   if (!network->written)
     network->text = NULL;
   network->written = NULL;
   network->input.mean = NULL;
+  network->classes.text = NULL;
   hd__network_fini(network);
   *network = *changed;
 }
@@ -207,6 +211,7 @@ void hd__network_fini(hd_network *network) {
   hd__free(network->source);
   hd__free(network->name);
   hd__free(network->input.mean);
+  hd__free(network->classes.text);
   hd__target_fini(&network->target);
   *network = (hd_network){0};
 }

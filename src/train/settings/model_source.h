@@ -72,8 +72,9 @@ typedef struct hd_network {
   char *source;  /* for messages */
   char *name;    /* the name in the description */
   hd_target target;
-  hd_onnx_input input;    /* of an ONNX file */
-  double label_smoothing; /* in place of the description's; -1: none given */
+  hd_onnx_input input;     /* of an ONNX file */
+  hd_onnx_classes classes; /* the same */
+  double label_smoothing;  /* in place of the description's; -1: none given */
 
   /* The text leaves the samples' shape, or numbers of outputs, to the data (graph/model_words.h): until the facts
    * replace these words the target has no scores. */
