@@ -173,24 +173,25 @@ int64_t HD_SYM(conv_dx_walk_packed)(const hd_geom *g) {
   return g->conv.groups * group_packed_elems(&part);
 }
 
-/* Output channel co of a group, whose weights are w. In each phase tap t of a walk's window is the pair (y, x) and,
+/* The weights w of output channel co of a group, for one phase. Tap t of a walk's window is the pair (y, x) and,
  * inside, the channel. */
-static void pack_channel(const hd_geom *g, const float *w, float *packed, int co) {
-  for (int i = 0; i < g->window.sh * g->window.sw; i++) {
-    conv_phase y, x;
-    phases_of(&y, &x, g, i);
-    int taps = y.taps * x.taps * g->co;
-    for (int t = 0; t < y.taps * x.taps; t++) {
-      int ky = y.last - t / x.taps * g->window.sh, kx = x.last - t % x.taps * g->window.sw;
-      walk_pack_tap(packed, g->ci, taps, t * g->co + co, w + (ky * g->window.kw + kx) * g->ci);
-    }
-    packed += phase_elems(g, &y, &x);
+static void pack_phase(const hd_geom *g, const conv_phase *y, const conv_phase *x, float *packed, const float *w,
+                       int co) {
+  const int taps = y->taps * x->taps;
+  for (int t = 0; t < taps; t++) {
+    const int ky = y->last - t / x->taps * g->window.sh, kx = x->last - t % x->taps * g->window.sw;
+    walk_pack_tap(packed, g->ci, taps * g->co, t * g->co + co, w + (ky * g->window.kw + kx) * g->ci);
   }
 }
 
 void HD_SYM(conv_dx_walk_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  hd_geom part = group_geom(g);
-  int64_t taps = (int64_t)part.window.kh * part.window.kw * part.ci;
-  for (int32_t j = j0; j < j1; j++)
-    pack_channel(&part, w + j * taps, packed + j / part.co * group_packed_elems(&part), j % part.co);
+  const hd_geom part = group_geom(g);
+  const int64_t taps = (int64_t)part.window.kh * part.window.kw * part.ci, elems = group_packed_elems(&part);
+  for (int i = 0; i < part.window.sh * part.window.sw; i++) {
+    conv_phase y, x;
+    phases_of(&y, &x, &part, i);
+    for (int32_t j = j0; j < j1; j++)
+      pack_phase(&part, &y, &x, packed + j / part.co * elems, w + j * taps, j % part.co);
+    packed += phase_elems(&part, &y, &x);
+  }
 }
