@@ -165,8 +165,8 @@ class Drawn:
         both = [self.constant(self.rng.uniform(0.5, 1.5, sides).astype(np.float32)) for _ in range(2)]
         self.value = self.add("LayerNormalization", [self.value, *both], axis=-len(sides))
 
-    STEPS = (beside, beside, norm, tile, tile, expand, repeat, repeat, nearest, transpose, transpose, reshape, reshape, slice, scale, pair,
-             reduce, softmax, linear, join)
+    STEPS = (tile, tile, expand, repeat, repeat, nearest, transpose, transpose, reshape, reshape, slice, scale, pair,
+             reduce, softmax, linear, join, beside, beside, norm)
 
     def ordered(self, letters):
         """The letters behind the first, the batch's, in any order."""
