@@ -16,7 +16,7 @@ hd_status hd__onnx_read_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   size_t i = 0;
   while (i + 1 < sizeof op / sizeof *op && strcmp(op[i][0], node->op_type))
     i++;
-  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  HD_TRY(hd__onnx_beside_view(v, r, hd__onnx_input(node, 0)));
   return hd__onnx_put_plain(v, r, node, op[i][1]);
 }
 

@@ -111,7 +111,7 @@ static hd_status read_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
   HD_TRY(hd__onnx_merged_view(v, r, hd__onnx_input(node, (size_t)!which)));
   if (v->scores && (op == 'A' || op == 'M' || (op == 'D' && which == 1)))
     return hd__onnx_change_scores(v, r, node, op, name);
-  HD_TRY(hd__onnx_view_of(v, r, node, (size_t)!which));
+  HD_TRY(hd__onnx_beside_view(v, r, hd__onnx_input(node, (size_t)!which)));
   if (op == 'D' && which == 0)
     return hd__onnx_refuse(r, node,
                            "expected a product of a value and a number, or an activation, found a number divided by a "
@@ -140,8 +140,8 @@ hd_status hd__onnx_read_binary(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
   for (int i = 1; i >= 0; i--)
     if (hd__onnx_tensor(r, hd__onnx_input(node, (size_t)i)))
       return read_constant(out, r, node, i);
-  HD_TRY(hd__onnx_view_of(&a, r, node, 0));
-  HD_TRY(hd__onnx_view_of(&b, r, node, 1));
+  HD_TRY(hd__onnx_beside_view(&a, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_beside_view(&b, r, hd__onnx_input(node, 1)));
   if (*node->op_type == 'A')
     return put_sum(out, &a, &b, r, node);
   HD_TRY(hd__onnx_pair(out, &a, &b, r, node));

@@ -177,14 +177,39 @@ static hd_status check_numbers(hd_onnx_reader *r, const HdOnnx__Node *node, cons
   return HD_OK;
 }
 
+/* Whether the elements of an axis lie alike in two images. */
+static bool same_places_of(const hd_onnx_view *a, const hd_onnx_view *b, int axis) {
+  int i = 0, k = 0;
+  if (a->h != b->h || a->w != b->w)
+    return false;
+  for (;; i++, k++) {
+    while (i < a->atoms && a->atom[i].axis != axis)
+      i++;
+    while (k < b->atoms && b->atom[k].axis != axis)
+      k++;
+    if (i == a->atoms || k == b->atoms)
+      return i == a->atoms && k == b->atoms;
+    if (a->atom[i].size != b->atom[k].size || a->atom[i].step != b->atom[k].step)
+      return false;
+  }
+}
+
 hd_status hd__onnx_put_attention(hd_onnx_view *out, hd_onnx_view part[3], hd_onnx_reader *r, const HdOnnx__Node *node,
                                  int64_t heads, bool causal) {
   const int rank = part[0].rank;
   const uint32_t channels = 1u << (rank - 1) | (rank == 4 ? 2u : 0u);
   char joined[HD_ONNX_NAME_BYTES];
+  bool same = true;
   for (int i = 0; i < 3; i++) {
     HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false));
-    if (part[i].h != part[0].h || part[i].w != part[0].w)
+    same = same && same_places_of(&part[0], &part[i], rank - 2);
+  }
+  for (int i = 0; i < 3; i++) { /* else all in the order of the places */
+    if (!same) {
+      HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, true));
+      HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false)); /* joins what now lies as one */
+    }
+    if (!same_places_of(&part[0], &part[i], rank - 2))
       return hd__onnx_refuse(r, node,
                              "expected queries, keys and values of the same places, found others; use one "
                              "linear layer for all");

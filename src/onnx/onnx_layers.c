@@ -118,7 +118,7 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
   if (e->kind == HD_ONNX_LINEAR)
     return hd__onnx_put_linear(
         v, r, node, (hd_onnx_product){.x = e->x, .weight = e->weight, .bias = e->bias, .alpha = 1, .beta = 1});
-  HD_TRY(hd__onnx_view(v, r, e->x));
+  HD_TRY(e->kind == HD_ONNX_FUNCTION ? hd__onnx_beside_view(v, r, e->x) : hd__onnx_view(v, r, e->x));
   if (e->rank > v->rank)
     return hd__onnx_refuse(r, node, "expected numbers of at most %d dimensions, found %d; write single numbers",
                            v->rank, e->rank);

@@ -96,9 +96,7 @@ hd_status hd__onnx_put_product(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
 hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p) {
   if (!hd__onnx_tensor(r, p.weight))
     return hd__onnx_put_product(v, r, node, p); /* refuses it */
-  HD_TRY(hd__onnx_merged_view(v, r, p.x));
-  if (v->scores || v->batch != 0)
-    HD_TRY(hd__onnx_view(v, r, p.x));
+  HD_TRY(hd__onnx_beside_view(v, r, p.x));
   return hd__onnx_put_product(v, r, node, p);
 }
 

@@ -71,8 +71,8 @@ static hd_status put_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node
   int64_t elems = 1;
   for (int i = 0; i < v->atoms; i++)
     elems *= axes >> v->atom[i].axis & 1 ? v->atom[i].size : 1;
-  const bool whole = elems == hd__onnx_sample(v) && !rms;
-  if (whole || v->rank == 2)
+  const bool whole = elems == hd__onnx_sample(v) && !rms, merged = hd__onnx_side(v, v->batch) > 1;
+  if (whole || (v->rank == 2 && !merged))
     HD_TRY(hd__onnx_settle(v, r, node));
   else
     HD_TRY(hd__onnx_to_channels(v, r, node, axes, false));
@@ -97,7 +97,7 @@ static hd_status put_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node
 
 hd_status hd__onnx_read_layer_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool rms = strstr(node->op_type, "RMS") != NULL;
-  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  HD_TRY(hd__onnx_beside_view(v, r, hd__onnx_input(node, 0)));
   const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", -1));
   if (axis < 1 || v->batch >= axis)
     return hd__onnx_refuse(

@@ -186,11 +186,10 @@ static hd_status attend(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node
     return hd__onnx_refuse(r, node,
                            "expected queries, keys and values of one shape, batch x heads x places x channels, "
                            "found others; heddle has self-attention");
-  if (fabs(s->factor * sqrt((double)width) - 1) > 1e-5)
-    return hd__onnx_refuse(r, node, "expected scores times %.6g, which is 1 / sqrt(%lld), found times %.6g; use that",
-                           1 / sqrt((double)width), (long long)width, s->factor);
   hd_onnx_view part[] = {s->a, s->b, *values};
   as_heads(&part[2]);
+  if (fabs(s->factor * sqrt((double)width) - 1) > 1e-5) /* the layer divides by sqrt(d) */
+    HD_TRY(hd__onnx_put_number(&part[0], r, node, false, s->factor * sqrt((double)width)));
   HD_TRY(hd__onnx_put_attention(out, part, r, node, s->heads, s->causal));
   for (int i = 0; i < rank; i++)
     side[i] = i == rank - 1 ? width : hd__onnx_side(weights, i);

@@ -121,10 +121,15 @@ hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value)
     return hd__onnx_refuse_scores(r, out->scores);
   if (hd__onnx_side(out, out->batch) == 1)
     return HD_OK;
-  return hd__fail(r->ctx, HD_E_UNSUPPORTED,
-                  "%s: expected a batch of samples as '%.80s', found one of their parts; keep the batch as an axis of "
-                  "its own",
-                  r->path, value);
+  return hd__onnx_refuse(r, hd__onnx_producer(r, value, NULL),
+                         "expected a batch of samples as '%.80s', found one of their parts; keep the batch as an axis "
+                         "of its own",
+                         value);
+}
+
+hd_status hd__onnx_beside_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value) {
+  HD_TRY(hd__onnx_merged_view(out, r, value));
+  return out->scores || out->batch != 0 ? hd__onnx_view(out, r, value) : HD_OK;
 }
 
 hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k) {

@@ -276,6 +276,9 @@ hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value)
 /* The same of a tensor whose first axis may be of the batch and more, or of scores of an attention. */
 hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
 
+/* The same of one whose first axis is of the batch and perhaps more: for layers of each element or along other axes. */
+hd_status hd__onnx_beside_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
+
 /* The elements along an axis, and of a sample. */
 int64_t hd__onnx_side(const hd_onnx_view *v, int axis);
 int64_t hd__onnx_sample(const hd_onnx_view *v);

@@ -279,7 +279,9 @@ hd_status hd__onnx_read_slice(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx
 
 hd_status hd__onnx_read_split(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int64_t size[8], first = 0;
-  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
+  if (out->scores)
+    return hd__onnx_refuse_scores(r, out->scores);
   const int axis = hd__onnx_axis(out, hd__onnx_int(node, "axis", 0)), given = hd__onnx_list(size, r, node, "split", 1);
   const int64_t side = axis < 0 ? 0 : hd__onnx_side(out, axis), parts = (int64_t)node->n_output;
   bool good = axis >= 0 && axis != out->batch && parts > 0 && side > 0 && (!given || given > k);
@@ -374,7 +376,9 @@ hd_status hd__onnx_read_gather(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     return read_embedding(out, r, node);
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, hd__onnx_input(node, 1));
   const int count = t ? hd__onnx_ints(index, r, hd__onnx_input(node, 1)) : 0;
-  HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
+  if (out->scores)
+    return hd__onnx_refuse_scores(r, out->scores);
   const int axis = hd__onnx_axis(out, hd__onnx_int(node, "axis", 0));
   bool good = axis >= 0 && count > 0 && t->n_dims < 2;
   for (int i = 0; i < count && good; i++) {

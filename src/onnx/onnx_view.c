@@ -310,7 +310,7 @@ static void sides_of(int64_t out[2], const hd_onnx_view *v, uint32_t axes) {
   int n = 0;
   out[0] = out[1] = 1;
   for (int axis = 0; axis < v->rank; axis++)
-    if (in_mask(axes, axis) && axis != v->batch && n < HD_ONNX_RANK)
+    if (in_mask(axes, axis) && (axis != v->batch || hd__onnx_side(v, axis) > 1) && n < HD_ONNX_RANK)
       out[1] *= side[n++] = hd__onnx_side(v, axis);
   if (n == 2) {
     out[0] = side[0];

@@ -148,8 +148,25 @@ class Drawn:
         self.value = self.add("Concat", [self.value, self.add("Tanh", [self.value])], axis=axis + 1)
         self.shape[axis] *= 2
 
+    def beside(self):
+        """Some elements beside the batch, while a layer works on the others."""
+        if len(self.shape) < 2:
+            return
+        first, rest = self.shape[0], self.shape[1:]
+        self.value = self.add("Reshape", [self.value, self.numbers(-1, *rest)])
+        self.shape = rest
+        step = (self.linear, self.scale, self.pair, self.norm, self.softmax, self.reduce, self.transpose)[self.some(7)]
+        step()
+        self.value = self.add("Reshape", [self.value, self.numbers(-1, first, *self.shape)])
+        self.shape = [first, *self.shape]
+
+    def norm(self):
+        sides = self.shape[self.some(len(self.shape)):]
+        both = [self.constant(self.rng.uniform(0.5, 1.5, sides).astype(np.float32)) for _ in range(2)]
+        self.value = self.add("LayerNormalization", [self.value, *both], axis=-len(sides))
+
     STEPS = (tile, tile, expand, repeat, repeat, nearest, transpose, transpose, reshape, reshape, slice, scale, pair,
-             reduce, softmax, linear, join)
+             reduce, softmax, linear, join, beside, beside, norm)
 
     def ordered(self, letters):
         """The letters behind the first, the batch's, in any order."""
@@ -181,7 +198,7 @@ class Drawn:
         return self.ordered(letters) if self.equal and self.some(8) == 0 else letters
 
     def attend(self):
-        """An attention of some heads by Einsum or MatMul; sometimes it is none, by a factor, a softmax or an order."""
+        """An attention of some heads by Einsum or MatMul; sometimes it is none, by a softmax or an order."""
         places, channels = self.shape
         heads, width = (places, places) if self.equal else (1 + self.some(3), 1 + self.some(4))
         side = places, channels, heads, width

@@ -237,6 +237,14 @@ NETWORKS = [
         "n = Reshape(e, last) b = Slice(a, zero, n, axis) y = Flatten(b)}",
     ),
     (
+        "an attention whose values have rows and columns exchanged", "", 2,
+        "(float[2,4,3,3] x) => (float[R,S] y) <float half = {0.5}, int64[3] to = {0, 4, 9}, float[4,4,1,1] k = {"
+        "1, -2, 3, 1, 2, 1, -1, 1, 1, 2, 1, 3, -1, 1, 2, 1}>{a = Conv(x, k) b = Reshape(a, to)"
+        "q = Transpose <perm = [0, 2, 1]> (b) c = Transpose <perm = [0, 1, 3, 2]> (a) d = Reshape(c, to)"
+        "v = Transpose <perm = [0, 2, 1]> (d) s = MatMul(q, b) f = Mul(s, half) p = Softmax <axis = -1> (f)"
+        "o = MatMul(p, v) y = Flatten(o)}",
+    ),
+    (
         "a sum of a half of all elements, which is no channel's", "", 3,
         "(float[N,4,3,8] x) => (float[N,48] y) <int64[3] to = {-1, 32, 3}, int64[4] back = {-1, 2, 48, 1},"
         "int64[1] axis = {1}, " + drawn("w", 48, 3) + ">{a = Relu(x) b = Reshape(a, to) c = Reshape(b, back)"
