@@ -514,10 +514,10 @@ static void attend_back(float *dq, const float *dy, const float *y, const head *
 }
 
 /* dx of a head's keys, or of its values, of place 0: the sums times a factor. */
-static void put_sums(float *dx, const float *sums, const head *h, g16 factor) {
+static void put_sums(float *dx, const float *sums, const head *h, float factor) {
   for (int64_t j = 0; j < h->places; j++, dx += h->stride, sums += padded_width(h->g))
     for (int k = 0; k < h->width; k += 16)
-      g16_store_some(dx + k, g16_mul(g16_load(sums + k), factor), h->width - k);
+      g16_store_some(dx + k, g16_mul(g16_load(sums + k), g16_all(factor)), h->width - k);
 }
 
 static void attention_dx(const hd_call *call) {
@@ -534,8 +534,8 @@ static void attention_dx(const hd_call *call) {
       attend_back(dx + (h.q - x), in_row(call, 0, n) + i * h.width, in_row(call, 2, n) + i * h.width, &h, &m);
       if (i % sharing < sharing - 1)
         continue;
-      put_sums(dx + (h.k - x), m.dk, &h, g16_all(h.scale));
-      put_sums(dx + (h.v - x), m.dv, &h, g16_all(1));
+      put_sums(dx + (h.k - x), m.dk, &h, h.scale);
+      put_sums(dx + (h.v - x), m.dv, &h, 1);
     }
   }
 }
