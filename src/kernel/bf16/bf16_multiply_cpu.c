@@ -1,7 +1,8 @@
 /* Products of bfloat16 tiles, see bf16_tiles.h: by AMX, or by FMA in registers.
  *
  * The depth is divided into runs of blocks whose tiles stay in a near cache; within a run, some panels after the others
- * are multiplied with all strips. C keeps the chains between runs. An element's chain does not depend on any of this. */
+ * are multiplied with all strips. C keeps the chains between runs. An element's chain does not depend on any of
+ * this. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { RUN_BLOCKS = BF16_RUN_BLOCKS, STRIPS = BF16_STRIPS, PANELS = BF16_PANELS, NEAR = BF16_NEAR_PANELS };

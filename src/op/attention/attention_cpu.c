@@ -1,7 +1,7 @@
-/* Attention and its gradient: blocks of queries, of which a few at a time stay in registers. Scores are groups along the
- * places, from keys that are transposed once for each head; sums over places, and over queries, are groups along the
- * channels of a head. Products of places that a query does not read are left out. A decoder keeps the transposed keys
- * of the places before the first query, in out[1]: key_heads x channels of a head x geom.attention.room. */
+/* Attention and its gradient: blocks of queries, of which a few at a time stay in registers. Scores are groups along
+ * the places, from keys that are transposed once for each head; sums over places, and over queries, are groups along
+ * the channels of a head. Products of places that a query does not read are left out. A decoder keeps the transposed
+ * keys of the places before the first query, in out[1]: key_heads x channels of a head x geom.attention.room. */
 #include "kernel/cpu/mask16.h"
 #include "op/softmax/softmax_cpu.h"
 
@@ -190,10 +190,20 @@ static void drop_weights(float *e, const head *h, int64_t place, int64_t reach) 
   }
 }
 
-/* Of some queries and `groups` groups of channels, a constant: sums over the places that each query reads. All read those
- * before the first one's reach; a causal query i reads i more. */
-G16 void mix_groups(float *to, int64_t to_stride, const float *weight, const float *rows, const float *factor,
-                    const queries *q, const head *h, int groups, int left) {
+/* Products of weights with rows that are added to sums: sums and rows lie this far apart, weights of a query `step`;
+ * `left` channels. */
+typedef struct addition {
+  float *to;
+  const float *weight, *rows;
+  int64_t to_stride, step, row_stride;
+  int left;
+} addition;
+
+/* Of some queries and `groups` groups of channels, a constant: sums over the places that each query reads. All read
+ * those before the first one's reach; a causal query i reads i more. */
+G16 void mix_groups(const addition *a, const float *factor, const queries *q, int groups) {
+  const int64_t step = a->step;
+  const int left = a->left;
   g16 acc[ROWS][GROUPS];
   UNROLL
   for (int i = 0; i < ROWS; i++)
@@ -204,10 +214,10 @@ G16 void mix_groups(float *to, int64_t to_stride, const float *weight, const flo
     g16 row[GROUPS];
     UNROLL
     for (int c = 0; c < groups; c++)
-      row[c] = g16_load_some(rows + j * h->stride + 16 * c, left - 16 * c);
+      row[c] = g16_load_some(a->rows + j * a->row_stride + 16 * c, left - 16 * c);
     UNROLL
     for (int i = 0; i < ROWS; i++) {
-      const g16 w = g16_all(weight[i * h->step + j]);
+      const g16 w = g16_all(a->weight[i * step + j]);
       UNROLL
       for (int c = 0; c < groups; c++)
         acc[i][c] = g16_fma(w, row[c], acc[i][c]);
@@ -220,10 +230,10 @@ G16 void mix_groups(float *to, int64_t to_stride, const float *weight, const flo
       break;
     UNROLL
     for (int c = 0; c < groups; c++) {
-      const g16 row = g16_load_some(rows + j * h->stride + 16 * c, left - 16 * c);
+      const g16 row = g16_load_some(a->rows + j * a->row_stride + 16 * c, left - 16 * c);
       UNROLL
       for (int i = more; i < ROWS; i++)
-        acc[i][c] = g16_fma(g16_all(weight[i * h->step + j]), row, acc[i][c]);
+        acc[i][c] = g16_fma(g16_all(a->weight[i * step + j]), row, acc[i][c]);
     }
   }
   UNROLL
@@ -232,7 +242,7 @@ G16 void mix_groups(float *to, int64_t to_stride, const float *weight, const flo
       break;
     UNROLL
     for (int c = 0; c < groups; c++)
-      g16_store_some(to + i * to_stride + 16 * c, g16_mul(acc[i][c], g16_all(factor[i])), left - 16 * c);
+      g16_store_some(a->to + i * a->to_stride + 16 * c, g16_mul(acc[i][c], g16_all(factor[i])), left - 16 * c);
   }
 }
 
@@ -243,11 +253,12 @@ static void mix(float *to, int64_t to_stride, const float *weight, const float *
   for (int k = 0; k < h->width; k += 16 * GROUPS)
     for (int64_t first = 0; first < b->end - b->first; first += ROWS) {
       const queries q = queries_of(h, b, first);
-      float *const out = to + first * to_stride + k;
-      if (h->width - k > 16)
-        mix_groups(out, to_stride, weight + first * h->step, rows + k, factor + first, &q, h, GROUPS, h->width - k);
+      const addition a = {
+          to + first * to_stride + k, weight + first * h->step, rows + k, to_stride, h->step, h->stride, h->width - k};
+      if (a.left > 16)
+        mix_groups(&a, factor + first, &q, GROUPS);
       else
-        mix_groups(out, to_stride, weight + first * h->step, rows + k, factor + first, &q, h, 1, h->width - k);
+        mix_groups(&a, factor + first, &q, 1);
     }
 }
 
@@ -390,27 +401,27 @@ typedef struct readers {
 } readers;
 
 /* Adds to the sums of a few places, `groups` groups of channels each, a constant. */
-G16 void spread_groups(float *to, int64_t to_stride, const float *weight, const float *rows, int64_t row_stride,
-                       const readers *r, const head *h, int groups, int left) {
+G16 void spread_groups(const addition *a, const readers *r, int groups) {
+  const int64_t step = a->step, row_stride = a->row_stride;
   g16 acc[ROWS][GROUPS];
   UNROLL
   for (int i = 0; i < ROWS; i++)
     UNROLL
   for (int c = 0; c < groups; c++)
-    acc[i][c] = g16_load(to + i * to_stride + 16 * c);
+    acc[i][c] = g16_load(a->to + i * a->to_stride + 16 * c);
   int64_t at = r->from;
   for (; at < r->whole && at < r->end; at++)
-    add_row(acc, weight + at * h->step, rows + at * row_stride, (int)fewest(ROWS - (r->whole - at), r->count), groups,
-            left);
+    add_row(acc, a->weight + at * step, a->rows + at * row_stride, (int)fewest(ROWS - (r->whole - at), r->count),
+            groups, a->left);
   for (; at < r->end && r->count == ROWS; at++)
-    add_row(acc, weight + at * h->step, rows + at * row_stride, ROWS, groups, left);
+    add_row(acc, a->weight + at * step, a->rows + at * row_stride, ROWS, groups, a->left);
   for (; at < r->end; at++)
-    add_row(acc, weight + at * h->step, rows + at * row_stride, r->count, groups, left);
+    add_row(acc, a->weight + at * step, a->rows + at * row_stride, r->count, groups, a->left);
   UNROLL
   for (int i = 0; i < ROWS; i++)
     UNROLL
   for (int c = 0; c < groups; c++)
-    g16_store(to + i * to_stride + 16 * c, acc[i][c]);
+    g16_store(a->to + i * a->to_stride + 16 * c, acc[i][c]);
 }
 
 /* Of places j to j + ROWS - 1. */
@@ -430,11 +441,13 @@ static void spread(float *to, const float *weight, const float *rows, int64_t ro
   const int64_t to_stride = padded_width(h->g);
   for (int64_t j = 0; j < reach_of(h, b->end - 1); j += ROWS) {
     const readers r = readers_of(h, b, j);
-    for (int k = 0; k < h->width; k += 16 * GROUPS)
-      if (h->width - k > 16)
-        spread_groups(to + j * to_stride + k, to_stride, weight + j, rows + k, row_stride, &r, h, GROUPS, h->width - k);
+    for (int k = 0; k < h->width; k += 16 * GROUPS) {
+      const addition a = {to + j * to_stride + k, weight + j, rows + k, to_stride, h->step, row_stride, h->width - k};
+      if (a.left > 16)
+        spread_groups(&a, &r, GROUPS);
       else
-        spread_groups(to + j * to_stride + k, to_stride, weight + j, rows + k, row_stride, &r, h, 1, h->width - k);
+        spread_groups(&a, &r, 1);
+    }
   }
 }
 
@@ -514,10 +527,10 @@ static void attend_back(float *dq, const float *dy, const float *y, const head *
 }
 
 /* dx of a head's keys, or of its values, of place 0: the sums times a factor. */
-static void put_sums(float *dx, const float *sums, const head *h, g16 factor) {
+static void put_sums(float *dx, const float *sums, const head *h, float factor) {
   for (int64_t j = 0; j < h->places; j++, dx += h->stride, sums += padded_width(h->g))
     for (int k = 0; k < h->width; k += 16)
-      g16_store_some(dx + k, g16_mul(g16_load(sums + k), factor), h->width - k);
+      g16_store_some(dx + k, g16_mul(g16_load(sums + k), g16_all(factor)), h->width - k);
 }
 
 static void attention_dx(const hd_call *call) {
@@ -534,8 +547,8 @@ static void attention_dx(const hd_call *call) {
       attend_back(dx + (h.q - x), in_row(call, 0, n) + i * h.width, in_row(call, 2, n) + i * h.width, &h, &m);
       if (i % sharing < sharing - 1)
         continue;
-      put_sums(dx + (h.k - x), m.dk, &h, g16_all(h.scale));
-      put_sums(dx + (h.v - x), m.dv, &h, g16_all(1));
+      put_sums(dx + (h.k - x), m.dk, &h, h.scale);
+      put_sums(dx + (h.v - x), m.dv, &h, 1);
     }
   }
 }
