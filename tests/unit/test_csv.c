@@ -135,12 +135,6 @@ static void test_bad(void) {
       {"1,\"2,0\n", "1,2,0\n", "train.csv:1: expected a quote at the end of a field"},
       {"1,\"2\"x,0\n", "1,2,0\n", "train.csv:1: expected a comma after a quoted field, found 'x'"},
       {"1,1,\n2,2,0\n", "1,1,0\n", "train.csv:1: expected a label, found an empty field"},
-      {"a,class\n1,x\n2,NA\n", "a,class\n1,x\n",
-       "train.csv:3: expected a label, found NA, which means no value in other columns; drop the row, or write \"NA\" "
-       "in "
-       "quotes if it is a class"},
-      {"a,class\n1,x\n2,\"NA\"\n", "a,class\n1,null\n", "test.csv:2: expected a label, found null"},
-      {"a,class\n1,0\n2,NA\n", "a,class\n1,0\n", "train.csv:3: expected a finite number in column 'class', found 'NA'"},
       {"c,class\nx,0\ny,1\n", "c,class\nz,0\n",
        "test.csv:2: expected a text of the training set in column 'c', found 'z'"},
   };

@@ -244,31 +244,13 @@ static hd_status refuse_texts(const csv_set *set, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static hd_status refuse_empty(hd_ctx *ctx, const hd_csv_table *t, int64_t row, const hd_csv_field *f) {
-  if (f->length == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a label, found an empty field; drop the row", t->path,
-                    (long long)t->line[row]);
-  return hd__fail(
-      ctx, HD_E_FORMAT,
-      "%s:%lld: expected a label, found %.*s, which means no value in other columns; drop the row, or write "
-      "\"%.*s\" in quotes if it is a class",
-      t->path, (long long)t->line[row], (int)f->length, f->at, (int)f->length, f->at);
-}
-
-/* Labels without a value. A word for none, such as NA, is a class where it is quoted, or where the run has one so
- * called. */
-static hd_status check_empty(const csv_set *set, hd_ctx *ctx, const hd_features *of, const hd_class_names *classes) {
-  const hd_csv_table *first = &set->table[0];
-  for (int32_t k = 0; k < first->labels; k++) {
-    const bool named = classes->count > 0 || (k < of->targets && of->target[k].class_name);
-    const bool words = !named && first->column[first->label[k]].texts > 0;
-    for (int i = 0; i < set->files; i++)
-      for (int64_t row = 0; row < set->table[i].count; row++) {
-        const hd_csv_field *f = &hd__csv_labels(&set->table[i], k)[row];
-        if (f->length == 0 || (words && hd__csv_is_empty(f)))
-          return refuse_empty(ctx, &set->table[i], row, f);
-      }
-  }
+static hd_status refuse_empty(const csv_set *set, hd_ctx *ctx) {
+  const hd_csv_table *t = &set->table[0];
+  for (int32_t k = 0; k < t->labels; k++)
+    for (int64_t row = 0; row < t->count; row++)
+      if (hd__csv_labels(t, k)[row].length == 0)
+        return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a label, found an empty field; drop the row", t->path,
+                        (long long)t->line[row]);
   return HD_OK;
 }
 
@@ -450,7 +432,7 @@ static hd_status open_path(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   HD_TRY(read_rows(out, ctx, &set, of_arrays));
   if (of_arrays && request->features)
     HD_TRY(take_features(out, ctx, request->features));
-  HD_TRY(check_empty(&set, ctx, &out->features, &request->classes));
+  HD_TRY(refuse_empty(&set, ctx));
   HD_TRY((set.table[0].labels > 1 ? take_targets : take_label)(out, &set, ctx, request));
   HD_TRY(take_weights(out, &set, ctx));
   HD_TRY(add_notes(out, ctx, &set.table[0]));
