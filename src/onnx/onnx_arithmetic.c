@@ -51,14 +51,10 @@ static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
 
 /* x + number, x * number. */
 hd_status hd__onnx_put_number(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool adds, double number) {
-  char op[64 + HD_NUMBER_BYTES], text[HD_NUMBER_BYTES];
   if (adds ? number == 0 : number == 1)
     return HD_OK;
-  if (!adds && fabs(number) <= 1e6) {
-    hd__format_float(text, (float)number);
-    snprintf(op, sizeof op, "op: scale, factor: %s", text);
-    return hd__onnx_put_plain(v, r, node, op);
-  }
+  if (!adds && fabs(number) <= HD_ONNX_MOST_FACTOR)
+    return hd__onnx_put_scale(v, r, node, number);
   if (v->flat || v->atoms == 0)
     HD_TRY(hd__onnx_image(v, r, node));
   HD_OWNED float *all = NULL;

@@ -60,25 +60,6 @@ static const HdOnnx__Node *softmax_of(const hd_onnx_reader *r, const char *name)
   return node && hd__onnx_is(node, "Softmax") ? node : NULL;
 }
 
-hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps) {
-  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  const int64_t count = t ? hd__onnx_elems(t) : 0, side = t && t->n_dims > 1 ? t->dims[t->n_dims - 1] : 0;
-  bool all = true, lower = true;
-  if (side < 1 || count != side * side || t->dims[t->n_dims - 2] != side || count > 1 << 24)
-    return HD_ONNX_OTHER_MASK;
-  HD_OWNED float *value = hd__malloc((size_t)count * sizeof *value);
-  if (!value || (number ? !hd__onnx_floats(value, t, count) : !t->has_raw_data || t->raw_data.len != (size_t)count))
-    return HD_ONNX_OTHER_MASK;
-  for (int64_t i = 0; i < count; i++) {
-    const bool sees = number ? value[i] == 0 : (t->raw_data.data[i] != 0) == keeps, hides = !sees;
-    if (number && hides && !(value[i] <= -1e4f))
-      return HD_ONNX_OTHER_MASK;
-    all = all && sees;
-    lower = lower && sees == (i % side <= i / side);
-  }
-  return all ? HD_ONNX_NO_MASK : lower ? HD_ONNX_CAUSAL : HD_ONNX_OTHER_MASK;
-}
-
 static bool is_low(int *rank, hd_onnx_reader *r, const char *name) {
   double number;
   return take_number(&number, rank, r, name) && number <= -1e4;
@@ -138,10 +119,6 @@ static bool find(attention *a, hd_onnx_reader *r, const HdOnnx__Node *node) {
       a->by = before;
   }
   return true;
-}
-
-bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node) {
-  return softmax_of(r, hd__onnx_input(node, 0)) != NULL;
 }
 
 /* The view of keys, where a factor before their transposition is left out. */
@@ -224,11 +201,12 @@ hd_status hd__onnx_put_attention(hd_onnx_view *out, hd_onnx_view part[3], hd_onn
                       (long long)heads, causal ? "true" : "false");
 }
 
-hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+hd_status hd__onnx_read_attention(bool *is, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node) {
   attention a;
   hd_onnx_view part[3];
-  if (!find(&a, r, node))
-    return hd__onnx_read_product(out, r, node, k);
+  *is = find(&a, r, node);
+  if (!*is)
+    return HD_OK;
   if (a.mask == HD_ONNX_OTHER_MASK)
     return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
   const hd_onnx_attention product = {a.q, a.k, a.v, a.by.factor, a.mask == HD_ONNX_CAUSAL, a.by.rank};
@@ -237,8 +215,9 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
   if (is_joint)
     return HD_OK;
   HD_TRY(hd__onnx_merged_view(&part[0], r, a.q));
-  if (hd__onnx_side(&part[0], part[0].batch) > 1) /* heads beside the batch */
-    return hd__onnx_read_product(out, r, node, k);
+  *is = hd__onnx_side(&part[0], part[0].batch) <= 1; /* else heads are beside the batch */
+  if (!*is)
+    return HD_OK;
   HD_TRY(hd__onnx_view(&part[0], r, a.q));
   HD_TRY(keys_of(&part[1], r, a.k));
   HD_TRY(hd__onnx_view(&part[2], r, a.v));

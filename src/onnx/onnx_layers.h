@@ -20,9 +20,9 @@
 typedef hd_status hd_onnx_form(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
 hd_onnx_form hd__onnx_read_abs, hd__onnx_read_line_of, hd__onnx_read_reshape, hd__onnx_read_flatten,
     hd__onnx_read_transpose, hd__onnx_read_squeeze, hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice,
-    hd__onnx_read_split, hd__onnx_read_gather, hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention,
-    hd__onnx_read_batch_norm, hd__onnx_read_binary, hd__onnx_read_bound, hd__onnx_read_clip, hd__onnx_read_conv,
-    hd__onnx_read_dropout, hd__onnx_read_gelu, hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid,
+    hd__onnx_read_split, hd__onnx_read_gather, hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_batch_norm,
+    hd__onnx_read_binary, hd__onnx_read_bound, hd__onnx_read_clip, hd__onnx_read_conv, hd__onnx_read_dropout,
+    hd__onnx_read_gelu, hd__onnx_read_gemm, hd__onnx_read_group_norm, hd__onnx_read_hardsigmoid,
     hd__onnx_read_layer_norm, hd__onnx_read_line, hd__onnx_read_matmul, hd__onnx_read_pad, hd__onnx_read_plain,
     hd__onnx_read_pool, hd__onnx_read_power, hd__onnx_read_prelu, hd__onnx_read_recurrent, hd__onnx_read_resize,
     hd__onnx_read_selu, hd__onnx_read_einsum, hd__onnx_read_product, hd__onnx_read_slice_or_chomp, hd__onnx_read_slope,
@@ -30,12 +30,8 @@ hd_onnx_form hd__onnx_read_abs, hd__onnx_read_line_of, hd__onnx_read_reshape, hd
 
 /* ---- Attention ---- */
 
-/* Whether a product of two computed values ends an attention, as PyTorch writes it. */
-bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);
-
-/* What a constant of places x places leaves: `number`: added, else truth values; `keeps`: where they are true. */
-typedef enum hd_onnx_mask { HD_ONNX_NO_MASK, HD_ONNX_CAUSAL, HD_ONNX_OTHER_MASK } hd_onnx_mask;
-hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps);
+/* A product of two computed values that ends an attention, as PyTorch writes it; `is`: whether it does. */
+hd_status hd__onnx_read_attention(bool *is, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* Of queries, keys and values, batch x heads x places x channels, or without heads. */
 hd_status hd__onnx_put_attention(hd_onnx_view *out, hd_onnx_view part[3], hd_onnx_reader *r, const HdOnnx__Node *node,
@@ -57,6 +53,10 @@ hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__N
 
 /* A layer of each element, "op: NAME, SETTING: NUMBER": it leaves them where they are. */
 hd_status hd__onnx_put_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *op);
+
+/* x * factor, which is at most HD_ONNX_MOST_FACTOR. */
+enum { HD_ONNX_MOST_FACTOR = 1000000 };
+hd_status hd__onnx_put_scale(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, double factor);
 
 /* |x| */
 hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);

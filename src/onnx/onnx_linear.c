@@ -113,9 +113,11 @@ hd_status hd__onnx_read_gemm(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx_
 }
 
 hd_status hd__onnx_read_matmul(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  if (!hd__onnx_tensor(r, hd__onnx_input(node, 1)))
-    return hd__onnx_is_attention(r, node) ? hd__onnx_read_attention(out, r, node, k)
-                                          : hd__onnx_read_product(out, r, node, k);
+  bool is_attention = false;
+  if (!hd__onnx_tensor(r, hd__onnx_input(node, 1))) {
+    HD_TRY(hd__onnx_read_attention(&is_attention, out, r, node));
+    return is_attention ? HD_OK : hd__onnx_read_product(out, r, node, k);
+  }
   hd_onnx_product p = {
       .x = hd__onnx_input(node, 0), .weight = hd__onnx_input(node, 1), .bias = "", .alpha = 1, .beta = 1};
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, p.weight);

@@ -14,22 +14,6 @@
 #include "base/alloc.h"
 #include "onnx/onnx_layers.h"
 
-struct hd_onnx_scores {
-  hd_onnx_scores *next;
-  const HdOnnx__Node *node; /* the product */
-  hd_onnx_view a, b;        /* batch x heads x rows x channels */
-  int64_t heads, rows[2];   /* of a and of b */
-  double factor;
-  bool masked, causal; /* rows of b up to that of a */
-  bool softmax;        /* over the rows of b, which are the keys */
-};
-
-hd_status hd__onnx_refuse_scores(hd_onnx_reader *r, const hd_onnx_scores *scores) {
-  return hd__onnx_refuse(r, scores->node,
-                         "expected a constant matrix as weight, found another value; heddle has no products of two "
-                         "computed values but in attention, softmax(Q K' / sqrt(d)) V");
-}
-
 void hd__onnx_free_scores(hd_onnx_reader *r) {
   while (r->scores) {
     hd_onnx_scores *next = r->scores->next;
@@ -188,8 +172,11 @@ static hd_status attend(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node
                            "found others; heddle has self-attention");
   hd_onnx_view part[] = {s->a, s->b, *values};
   as_heads(&part[2]);
-  if (fabs(s->factor * sqrt((double)width) - 1) > 1e-5) /* the layer divides by sqrt(d) */
-    HD_TRY(hd__onnx_put_number(&part[0], r, node, false, s->factor * sqrt((double)width)));
+  const double by = s->factor * sqrt((double)width); /* the layer divides by sqrt(d) */
+  if (fabs(by) > HD_ONNX_MOST_FACTOR)
+    return hd__onnx_refuse_scores(r, s);
+  if (fabs(by - 1) > 1e-5)
+    HD_TRY(hd__onnx_put_scale(&part[0], r, node, by));
   HD_TRY(hd__onnx_put_attention(out, part, r, node, s->heads, s->causal));
   for (int i = 0; i < rank; i++)
     side[i] = i == rank - 1 ? width : hd__onnx_side(weights, i);

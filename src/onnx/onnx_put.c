@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "onnx/onnx_layers.h"
 
 /* ---- Names ---- */
@@ -83,6 +84,13 @@ hd_status hd__onnx_put_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
   char from[HD_ONNX_NAME_BYTES];
   memcpy(from, v->layer, sizeof from);
   return hd__onnx_put(v, r, node, NULL, "%s, from: \"%s\"", op, from);
+}
+
+hd_status hd__onnx_put_scale(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, double factor) {
+  char op[64 + HD_NUMBER_BYTES], text[HD_NUMBER_BYTES];
+  hd__format_float(text, (float)factor);
+  snprintf(op, sizeof op, "op: scale, factor: %s", text);
+  return hd__onnx_put_plain(v, r, node, op);
 }
 
 /* ---- Computed values ---- */

@@ -54,6 +54,17 @@ typedef struct hd_onnx_view {
   hd_onnx_atom atom[HD_ONNX_ATOMS];
 } hd_onnx_view;
 
+/* Scores of an attention, which have no layer of their own. */
+struct hd_onnx_scores {
+  hd_onnx_scores *next;
+  const HdOnnx__Node *node; /* the product */
+  hd_onnx_view a, b;        /* batch x heads x rows x channels */
+  int64_t heads, rows[2];   /* of a and of b */
+  double factor;
+  bool masked, causal; /* rows of b up to that of a */
+  bool softmax;        /* over the rows of b, which are the keys */
+};
+
 typedef struct hd_onnx_value {
   const char *name;
   int node, tensor;   /* an index, or -1 */
@@ -199,6 +210,10 @@ void hd__onnx_free_constants(hd_onnx_reader *r);
 
 /* The elements of a tensor of `count` floats; false: it is not one. The same for floats or doubles. */
 bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
+
+/* What a constant of places x places leaves: `number`: added, else truth values; `keeps`: where they are true. */
+typedef enum hd_onnx_mask { HD_ONNX_NO_MASK, HD_ONNX_CAUSAL, HD_ONNX_OTHER_MASK } hd_onnx_mask;
+hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps);
 /* A whole number of a tensor; false: it has others. */
 bool hd__onnx_whole_number(int64_t *out, const HdOnnx__Tensor *t, int64_t i);
 bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);

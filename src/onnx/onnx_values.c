@@ -31,6 +31,12 @@ hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const cha
                   node->op_type ? node->op_type : "", message);
 }
 
+hd_status hd__onnx_refuse_scores(hd_onnx_reader *r, const hd_onnx_scores *scores) {
+  return hd__onnx_refuse(r, scores->node,
+                         "expected a constant matrix as weight, found another value; heddle has no products of two "
+                         "computed values but in attention, softmax(Q K' / sqrt(d)) V");
+}
+
 /* ---- Finding a value by its name ---- */
 
 static int by_name(const void *a, const void *b) {
@@ -277,6 +283,25 @@ bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count) {
   if (bytes)
     memcpy(out, bytes, (size_t)count * sizeof *out);
   return bytes;
+}
+
+hd_onnx_mask hd__onnx_mask_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  const int64_t count = t ? hd__onnx_elems(t) : 0, side = t && t->n_dims > 1 ? t->dims[t->n_dims - 1] : 0;
+  bool all = true, lower = true;
+  if (side < 1 || count != side * side || t->dims[t->n_dims - 2] != side || count > 1 << 24)
+    return HD_ONNX_OTHER_MASK;
+  HD_OWNED float *value = hd__malloc((size_t)count * sizeof *value);
+  if (!value || (number ? !hd__onnx_floats(value, t, count) : !t->has_raw_data || t->raw_data.len != (size_t)count))
+    return HD_ONNX_OTHER_MASK;
+  for (int64_t i = 0; i < count; i++) {
+    const bool sees = number ? value[i] == 0 : (t->raw_data.data[i] != 0) == keeps, hides = !sees;
+    if (number && hides && !(value[i] <= -1e4f))
+      return HD_ONNX_OTHER_MASK;
+    all = all && sees;
+    lower = lower && sees == (i % side <= i / side);
+  }
+  return all ? HD_ONNX_NO_MASK : lower ? HD_ONNX_CAUSAL : HD_ONNX_OTHER_MASK;
 }
 
 bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count) {

@@ -5,6 +5,8 @@
 
 enum { SAMPLES = 64 };
 
+static const hd_kernels *kernels; /* the table that these kernels are part of */
+
 static hd_op op_of(const hd_loss_head *h) {
   switch (h->loss) {
   case HD_HEAD_CROSS_ENTROPY: return HD_OP_cross_entropy;
@@ -47,7 +49,7 @@ static void add_head(const hd_call *call, const hd_loss_head *h, int64_t n, int6
     part.in[1] = label;
     part.in_stride[1] = 1;
   }
-  HD_SYM(cpu_table)()->run[op_of(h)](&part);
+  kernels->run[op_of(h)](&part);
   for (int64_t i = 0; i < rows; i++)
     out[i] = fmaf(h->share, loss[i], out[i]);
 }
@@ -107,13 +109,14 @@ static void weighted_sum_dx(const hd_call *call) {
     }
     part.out[0] = out_row(call, 0, 0) + h->first;
     part.out_stride[0] = call->out_stride[0];
-    HD_SYM(cpu_table)()->run[(hd_op)(op_of(h) + 1)](&part);
+    kernels->run[(hd_op)(op_of(h) + 1)](&part);
     for (int64_t n = 0; n < call->rows; n++)
       scale(call, h, out_row(call, 0, n) + h->first);
   }
 }
 
 void HD_SYM(weighted_sum_fill)(hd_kernels *table) {
+  kernels = table;
   table->run[HD_OP_weighted_sum] = weighted_sum;
   table->run[HD_OP_weighted_sum_dx] = weighted_sum_dx;
 }
