@@ -24,8 +24,45 @@ _LAST_S = 30.0  # for which the last page is served, unless it was fetched befor
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
+    daemon_threads, block_on_close = False, False  # the interpreter's end waits for pages that are being sent
     allow_reuse_address = False
+
+
+def _handler(path: pathlib.Path, token: str, is_last: threading.Event,
+             saw_last: threading.Event) -> type[http.server.BaseHTTPRequestHandler]:
+    """What serves the file; it knows no Watch, which may be gone before the last answer is."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        """One page, for those who know its address."""
+
+        server_version, sys_version, protocol_version = "heddle", "", "HTTP/1.0"
+        timeout = 10  # seconds, for which a browser may say or take nothing
+
+        def do_GET(self) -> None:  # pylint: disable=invalid-name
+            host = (self.headers.get("Host") or "").rpartition(":")[0]
+            known = hmac.compare_digest(self.path.encode("utf-8", "replace"), f"/{token}/".encode())
+            if host not in ("127.0.0.1", "localhost") or not known:
+                self.send_error(404)
+                return
+            last = is_last.is_set()
+            try:
+                page = path.read_bytes()
+            except OSError:
+                page = _WAITING
+            self.send_response(200)
+            for name, value in (("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(page))),
+                                ("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"),
+                                ("X-Content-Type-Options", "nosniff")):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(page)
+            if last:
+                saw_last.set()
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    return Handler
 
 
 class Watch:
@@ -34,9 +71,10 @@ class Watch:
     def __init__(self, folder: Any, port: int) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="heddle-watch-")
         self._page = pathlib.Path(self._folder.name) / "page.html"
-        self._token, self._saw_last = secrets.token_urlsafe(24), threading.Event()
-        self._server = _Server(("127.0.0.1", port), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/{self._token}/"
+        self._is_last, self._saw_last = threading.Event(), threading.Event()
+        token = secrets.token_urlsafe(24)
+        self._server = _Server(("127.0.0.1", port), _handler(self._page, token, self._is_last, self._saw_last))
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/{token}/"
         self._program = subprocess.Popen(
             [_program.path(), "report", os.fspath(folder), "--output", os.fspath(self._page), "--follow"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -69,45 +107,12 @@ class Watch:
     def _until_the_end(self) -> None:
         """After the run's end the last page is fetched once more, by the page itself."""
         failed = self._program.communicate()[1]
+        self._is_last.set()
         if self._program.returncode and not self._ended.is_set() and failed:
             print(failed.strip().splitlines()[-1], file=sys.stderr)
         self._saw_last.wait(_LAST_S)
         self._ended.set()
         self._end()
-
-    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
-        watch = weakref.proxy(self)
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            """One page, for those who know its address."""
-
-            server_version, sys_version, protocol_version = "heddle", "", "HTTP/1.0"
-
-            def do_GET(self) -> None:  # pylint: disable=invalid-name
-                host = (self.headers.get("Host") or "").rpartition(":")[0]
-                known = hmac.compare_digest(self.path.encode("utf-8", "replace"), f"/{watch._token}/".encode())
-                if host not in ("127.0.0.1", "localhost") or not known:
-                    self.send_error(404)
-                    return
-                last = watch._program.poll() is not None
-                try:
-                    page = watch._page.read_bytes()
-                except OSError:
-                    page = _WAITING
-                self.send_response(200)
-                for name, value in (("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(page))),
-                                    ("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"),
-                                    ("X-Content-Type-Options", "nosniff")):
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(page)
-                if last:
-                    watch._saw_last.set()
-
-            def log_message(self, *_: Any) -> None:
-                """Says nothing."""
-
-        return Handler
 
 
 def _stop(program: Any, server: Any, folder: Any) -> None:
