@@ -165,7 +165,7 @@ class Peer:
 
 
 def version_of(program):
-    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
 
 
 def run_heddle(command, spoilers):
