@@ -73,7 +73,9 @@ def sgd_step(weights, x, y, *how):
     return jax.tree_util.tree_map(lambda w, g: w - 0.01 * g, weights, jax.grad(mean_loss)(weights, x, y, *how))
 
 
-def open_model(model, batch):
+def open_model(model, batch, precision):
+    if precision != "f32":
+        raise ValueError("no setting is known for " + precision)
     x, y = images(FOLDER, "train")
     state.update(model=model, batch=batch, x=jnp.asarray(x), y=jnp.asarray(y.astype(np.int32)), programs={})
     if not is_convolutional(model):

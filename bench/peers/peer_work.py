@@ -3,7 +3,8 @@
 A worker is one process for one library and one number of threads. It reads one JSON object a line and answers with
 one:
 
-    {"do": "open", "model": M, "batch": B}      -> {"settings": [...]}      every way in which it can run the model
+    {"do": "open", "model": M, "batch": B, "precision": "f32" or "bf16"}
+                                                -> {"settings": [...]}      every way in which it can run the model
     {"do": "rate", "setting": S, "seconds": T}  -> {"samples_per_s": R}     training, plain SGD
     {"do": "recipe", "setting": S, "seed": N}   -> {"train_s": T, "accuracy": A}
 

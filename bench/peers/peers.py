@@ -7,7 +7,8 @@ threads of its own, and kernels of OpenBLAS for this CPU where old versions do n
 a factor of two to PyTorch. Then heddle and the best setting of each peer take turns, and medians are compared.
 
 --isa limits heddle and its peers to an instruction set, by the variables that each has for it. A peer that says that it
-uses another one all the same is left out.
+uses another one all the same is left out. --precision bf16 has products of bfloat16 on both sides, PyTorch's by
+autocast, and no JAX, for which it has no such network, and no ddp.
 
 heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`,
 where both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread. --work also takes
@@ -42,6 +43,7 @@ SEARCH_S, TIMEOUT_S = 0.7, 600
 NOISE_BATCHES = 400  # an epoch, after which heddle saves, takes as long as with a data set
 DDP_RANKS = 4
 WORKS = ["cnn", "mlp", "simplenet", "fastmnist", "ddp"]
+PRECISIONS = {"f32": "float32", "bf16": "bfloat16"}
 TEXT_CHARACTERS = 1 << 20  # of noise
 
 
@@ -123,11 +125,12 @@ class Peer:
         self.workers = [Worker(python, WORKERS[library], folder, n) for n in counts]
         self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
-    def open(self, model, batch, eager):
+    def open(self, model, batch, eager, precision):
         """Searches the best setting: what is measured from now on. Compiled ones take minutes: they are tried with the
         number of threads that is best for the others."""
         self.tried, self.best = {}, 0
-        opened = [(worker, worker.ask("open", model=model, batch=batch).get("settings", [])) for worker in self.workers]
+        opened = [(worker, worker.ask("open", model=model, batch=batch, precision=precision).get("settings", []))
+                  for worker in self.workers]
         for worker, settings in opened:
             self.search(worker, [s for s in settings if not s.startswith("compile/")])
         if not eager:
@@ -190,9 +193,9 @@ def write_npy(path, shape, data):
 
 
 class Heddle:
-    def __init__(self, program, folder, threads, scratch):
+    def __init__(self, program, folder, threads, scratch, precision):
         self.program, self.folder, self.threads, self.scratch = program, folder, threads, scratch
-        self.steps = {}
+        self.precision, self.steps = precision, {}
         self.name = version_of(program)
 
     def train(self, *options):
@@ -200,7 +203,7 @@ class Heddle:
         shutil.rmtree(out, ignore_errors=True)
         data = [] if "--data" in options else ["--data", self.folder]
         run = run_heddle([self.program, "train", *data, "--threads", str(self.threads), "--out", out, "--json",
-                          *options], SPOILERS[:2])
+                          "--precision", self.precision, *options], SPOILERS[:2])
         self.isa = run["isa"]
         return run
 
@@ -284,7 +287,8 @@ def add_peer(peers, peer, what, isa=None):
 
 def report_of(args, heddle, peers, rows):
     return {"cpu": cpu_info("model name"), "cpus": args.threads, "heddle": heddle.name,
-            "date": datetime.date.today().isoformat(), "rounds": args.rounds, "peers": [p.name for p in peers],
+            "date": datetime.date.today().isoformat(), "rounds": args.rounds, "precision": args.precision,
+            "peers": [p.name for p in peers],
             "works": rows}
 
 
@@ -314,7 +318,7 @@ def measure(work, args, heddle, peers):
     if peers:
         say("%s: searching the peers' best settings" % work)
     here = [p for p in peers if (p.library == "torch" or not (is_file(work) or work in TEXTS)) and
-            p.open(work, batch, args.eager)]
+            p.open(work, batch, args.eager, args.precision)]
     values = {id(p): [] for p in here + [heddle]}
     accuracy = {id(p): [] for p in here + [heddle]}
     for turn in range(args.rounds):
@@ -398,24 +402,26 @@ def title(row):
 
 
 def caption(report):
-    return "%s, %s, %d CPU%s, float32, MNIST; %s; medians of %d, taken in turns; %s." % (
-        report["cpu"], report["isa"], report["cpus"], "s" * (report["cpus"] != 1), report["heddle"], report["rounds"],
-        report["date"])
+    return "%s, %s, %d CPU%s, %s, MNIST; %s; medians of %d, taken in turns; %s." % (
+        report["cpu"], report["isa"], report["cpus"], "s" * (report["cpus"] != 1), PRECISIONS[report["precision"]],
+        report["heddle"], report["rounds"], report["date"])
 
 
 def print_markdown(report):
-    """The works that every peer has done."""
-    names = report["peers"]
+    """The works that some peer has done, and the peers that have done some."""
+    done = {row["work"]: {p["name"]: number(row, p["median"]) for p in row["peers"] if p["median"]}
+            for row in report["works"]}
+    names = [name for name in report["peers"] if any(name in cells for cells in done.values())]
     print(caption(report) + " Ratio: heddle against the fastest peer.\n")
     print("| | heddle | " + " | ".join(names) + " | ratio |")
     print("|---" * (len(names) + 3) + "|")
     for row in report["works"]:
-        cells = {p["name"]: number(row, p["median"]) for p in row["peers"] if p["median"]}
-        if len(cells) < len(names):
+        cells = done[row["work"]]
+        if names and not cells:
             continue
-        print("| %s | %s | %s | %s |" % (title(row), number(row, row["heddle"]["median"]),
-                                         " | ".join(cells[n] for n in names),
-                                         "%.1f" % row["ratio"] if "ratio" in row else ""))
+        print("| %s | %s |" % (" | ".join([title(row), number(row, row["heddle"]["median"])] +
+                                          [cells.get(name, "–") for name in names]),
+                               "%.1f" % row["ratio"] if "ratio" in row else ""))
 
 
 def print_text(report):
@@ -440,6 +446,7 @@ def main():
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--eager", action="store_true")
     p.add_argument("--isa", choices=ISAS)
+    p.add_argument("--precision", choices=PRECISIONS, default="f32")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--rounds", type=int, default=5)
@@ -447,13 +454,16 @@ def main():
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
     limits.update(ISAS.get(args.isa, {}))
-    folder = find_mnist(args.data_dir) if set(args.work or WORKS) - set(TEXTS) else ""
+    works = args.work or [work for work in WORKS if args.precision == "f32" or work != "ddp"]
+    if args.precision != "f32" and "ddp" in works:
+        give_up("--work ddp is float32 alone; leave out --precision %s" % args.precision)
+    folder = find_mnist(args.data_dir) if set(works) - set(TEXTS) else ""
     with tempfile.TemporaryDirectory() as scratch:
-        heddle = Heddle(args.heddle, folder, args.threads, scratch)
+        heddle = Heddle(args.heddle, folder, args.threads, scratch, args.precision)
         peers = find_peers(args, folder)
         try:
             rows = [measure_ddp(args, heddle, peers, folder, scratch) if work == "ddp" else
-                    measure(work, args, heddle, peers) for work in args.work or WORKS]
+                    measure(work, args, heddle, peers) for work in works]
         finally:
             for peer in peers:
                 peer.close()

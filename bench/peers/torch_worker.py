@@ -1,4 +1,5 @@
 """PyTorch as a peer: see peer_work.py. usage: torch_worker.py FOLDER_OF_MNIST THREADS"""
+import contextlib
 import sys
 import time
 
@@ -11,6 +12,8 @@ from peer_work import MODELS, RECIPE, TEXTS, images, is_convolutional, is_file, 
 
 FOLDER, THREADS = sys.argv[1], int(sys.argv[2])
 state = {"trainers": {}}
+# With bf16 weights, their updates, sums and the loss stay float32, as in heddle.
+PRECISION = {"f32": contextlib.nullcontext, "bf16": lambda: torch.autocast("cpu", torch.bfloat16)}
 
 
 def module(layer, shape):
@@ -91,18 +94,23 @@ class Trainer:
             torch._dynamo.reset()
             self.loss = torch.compile(self.loss, dynamic=False)
 
+    def add_gradients(self, x, y):
+        with PRECISION[state["precision"]]():
+            loss = self.loss(x, y)
+        loss.backward()
+
     def step(self, x, y):
         self.optimizer.zero_grad(set_to_none=True)
-        self.loss(x, y).backward()
+        self.add_gradients(x, y)
         self.optimizer.step()
 
     def warm_up(self, sizes):
         for size in sizes * 3:
-            self.loss(self.x[:size], state["y"][:size]).backward()
+            self.add_gradients(self.x[:size], state["y"][:size])
         self.net.zero_grad(set_to_none=True)
 
 
-def open_model(model, batch):
+def open_model(model, batch, precision):
     if is_file(model):
         shape, layers = read_model(model)
         x, y = torch.randn(40 * batch, *shape), torch.randint(classes_of(layers), (40 * batch,))
@@ -111,7 +119,7 @@ def open_model(model, batch):
     else:
         x, y = (torch.from_numpy(array) for array in images(FOLDER, "train"))
         x = x.unsqueeze(1)
-    state.update(model=model, batch=batch, x=x, y=y, trainers={})
+    state.update(model=model, batch=batch, precision=precision, x=x, y=y, trainers={})
     ways = ["eager"] + ["compile"] * hasattr(torch, "compile")
     layouts = ["nchw"] + ["nhwc"] * is_convolutional(model)
     return {"settings": ["%s/%s" % (way, layout) for way in ways for layout in layouts]}

@@ -139,6 +139,13 @@ static int take_isa(const cli_extra *option, const char *value) {
   return CLI_USAGE;
 }
 
+static int take_precision(const cli_extra *option, const char *value) {
+  if (!strcmp(value, "f32") || !strcmp(value, "bf16"))
+    return take_word(option, value);
+  cli_complain("--precision expects f32 or bf16, found '%s'; leave it out for f32", value);
+  return CLI_USAGE;
+}
+
 static int take_rounds(const cli_extra *option, const char *value) {
   CLI_TRY(cli_take_whole(option, value));
   return take_word(option, value);
@@ -168,6 +175,8 @@ static const cli_extra extra[] = {
      .of = PEERS},
     {"isa", "NAME", "avx2: limit heddle and its peers to that instruction set (default: the best of this CPU)",
      take_isa, .of = PEERS},
+    {"precision", "NAME", "f32 or bf16: the products of heddle, and of PyTorch by autocast (default f32)",
+     take_precision, .of = PEERS},
     {"peers", NULL, "compare with other libraries, taking turns; see --peers --help", take_nothing,
      .of = LOADER | ALLREDUCE | RPC | LOADER_PEERS | ALLREDUCE_PEERS | RPC_PEERS},
     {0}};

@@ -124,12 +124,12 @@ fake_python() {
   fake_python 'ls "${1%/*}" | xargs; shift; echo "$@"; exit 7'
   code=0
   TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
-    --data-dir D --isa avx2 --markdown >out || code=$?
+    --data-dir D --isa avx2 --precision bf16 --markdown >out || code=$?
   [ "$code" -eq 7 ]
   [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py "\
 "mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_texts.py torch_worker.py" ]
-  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --markdown "\
-"--seconds 3 --threads 2 --data-dir D --batch 64" ]]
+  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --precision bf16 "\
+"--markdown --seconds 3 --threads 2 --data-dir D --batch 64" ]]
   [ -z "$(ls tmp)" ]
 }
 
@@ -208,6 +208,32 @@ END
   no grep -qE 'ATEN|HEDDLE|ONEDNN|MKL|XLA' limits
 }
 
+@test "bench peers --precision bf16: heddle and PyTorch are told, and texts have rows of their own" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  cat >torch <<END
+#!/bin/sh
+[ "\$1" = -c ] && echo torch && exit
+echo '{"peer": "PyTorch 0", "isa": null}'
+while read -r line; do
+  echo "\$line" >>$PWD/asked
+  case \$line in *'"open"'*) echo '{"settings": ["eager"]}' ;; *) echo '{"samples_per_s": 2}' ;; esac
+done
+END
+  chmod +x torch
+  mkdir -p mnist
+  "$BUILDDIR/tests/bits/make_idx" mnist 640 64
+  peers="bench peers --python ./torch --data-dir . --threads 1 --rounds 1 --seconds 0.1 --precision bf16"
+  "$HEDDLE" $peers --work simplenet --work gpt-nano --markdown >out 2>err
+  [ "$(grep -c '"do": "open".*"precision": "bf16"' asked)" -eq 2 ]
+  [ "$(grep -c '"precision": "f32"' asked || true)" -eq 0 ]
+  grep -q ', 1 CPU, bfloat16, MNIST; ' out
+  grep -q '^| `gpt-nano`, batch 12, samples/s | [0-9,]* | 2 | [0-9.]* |$' out
+  "$HEDDLE" $peers --work simplenet --json >out 2>err
+  [ "$(json_get precision <out)" = bf16 ]
+  fails 1 $peers --work ddp
+  says "--work ddp is float32 alone"
+}
+
 @test "bench refuses what it cannot measure" {
   fails 2 bench
   says "step, conv, gemm, barrier, loader, peers, allreduce, rpc"
@@ -227,6 +253,8 @@ END
   says "--work expects"
   fails 2 bench peers --isa avx512
   says "--isa expects"
+  fails 2 bench peers --precision tf32
+  says "--precision expects"
   fails 2 bench peers --rounds 0
   fails 1 bench step --model simplenet --seconds 0.1 --svg /nowhere/x.svg
 }
