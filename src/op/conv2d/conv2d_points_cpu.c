@@ -111,7 +111,8 @@ int HD_SYM(conv_walk_is_points)(const conv_walk *walk) {
 /* The weights behind those of the groups from `first` on are divided among the blocks, in whole lines of each round. */
 void HD_SYM(conv_walk_points)(const conv_walk *walk, int first, int groups) {
   const int channel = 16 * first, all = up16(walk->channels) / 16, next = first + groups;
-  const int windows = walk->height * walk->width, parts = (windows + ACC_GROUPS / groups - 1) / (ACC_GROUPS / groups);
+  const int windows = walk->height * walk->width, largest = least(MOST_WINDOWS, ACC_GROUPS / groups);
+  const int parts = (windows + largest - 1) / largest;
   const int64_t lines = next < all ? walk->w_taps * walk_block_groups(next, all) : 0;
   const int64_t rounds = walk->rows * parts * (walk->run / STEPS),
                 each = rounds > 0 ? (lines + rounds - 1) / rounds : 0;
