@@ -318,6 +318,8 @@ static const struct {
     {{.ci = 24, .hi = 33, .wi = 17, .co = 50, .window = {.kh = 3, .kw = 2, .sh = 2, .sw = 1, .ph = 1, .pw = 1}}, 2},
     {{.ci = 20, .hi = 9, .wi = 14, .co = 52, .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 3}}, 9},
     {{.ci = 130, .hi = 17, .wi = 16, .co = 99, .window = {.kh = 1, .kw = 1}}, 3},
+    {{.ci = 22, .hi = 1, .wi = 75, .co = 41, .window = {.kh = 1, .kw = 3, .sh = 1, .sw = 2}, .relu = 1}, 2},
+    {{.ci = 48, .hi = 1, .wi = 50, .co = 144, .window = {.kh = 1, .kw = 1}}, 3},
     {{.ci = 100, .hi = 23, .wi = 13, .co = 33, .window = {.kh = 1, .kw = 1, .sh = 2, .sw = 3}}, 5},
     {{.ci = 48,
       .hi = 10,

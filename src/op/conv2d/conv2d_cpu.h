@@ -230,6 +230,10 @@ static inline void walk_pack_tap(float *packed, int channels, int taps, int k, c
 
 void HD_SYM(conv_walk)(const conv_walk *walk);
 
+/* Its groups of channels from `first` on where windows lie at equal distances, without a group of halves. */
+int HD_SYM(conv_walk_is_points)(const conv_walk *walk);
+void HD_SYM(conv_walk_points)(const conv_walk *walk, int first, int groups);
+
 /* Along one axis, the input's pixels i = first, first + stride, ... whose windows use the same taps of the kernel: */
 typedef struct conv_phase {
   int taps; /* the number of these taps: tap t is the kernel's last - t * stride */

@@ -9,6 +9,9 @@
 /* Groups of taps in a block: enough that few operands are loaded for each product. */
 enum { WIDE_GROUPS = ACC_GROUPS >= 24 ? 3 : 1, WIDE_OUTPUTS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
 
+/* Samples at once that are read in place: a group of taps of these windows stays in the nearest cache. */
+enum { NEAR_WINDOWS = 192 };
+
 /* The geometry of a call, worked out. */
 typedef struct wide_shape {
   conv_frame frame;
@@ -30,7 +33,7 @@ static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
   s.in_place = s.run16 == s.run;
   s.framed = !frame_is_image(&s.frame) || !s.in_place;
   s.line = (int64_t)s.frame.width * g->ci;
-  s.at_once = frame_rows(&s.frame);
+  s.at_once = s.framed ? frame_rows(&s.frame) : most(frame_rows(&s.frame), NEAR_WINDOWS / (g->hp * g->wp));
   s.slot = frame_slot(&s.frame);
   return s;
 }
@@ -62,11 +65,14 @@ typedef struct wide_block {
   wide_span wy, wx;
 } wide_block;
 
-/* outputs and groups are constants where this is inlined. */
+/* The lines that it will write are fetched meanwhile; outputs and groups are constants where this is inlined. */
 G16 void add_windows(const wide_block *b, int outputs, int groups) {
   const hd_geom *g = b->g;
   int64_t step = (int64_t)g->window.sw * g->ci;
   g16 acc[WIDE_OUTPUTS][WIDE_GROUPS];
+  UNROLL_FOR (o, outputs)
+    UNROLL_FOR (q, groups)
+      __builtin_prefetch(b->sum + o * b->sum_step + 16 * q, 1);
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       acc[o][q] = b->begins ? g16_zero() : g16_load(b->sum + o * b->sum_step + 16 * q);

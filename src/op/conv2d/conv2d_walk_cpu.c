@@ -282,6 +282,10 @@ static int worth_halves(const conv_walk *walk) {
 static void walk_channels(const conv_walk *walk, int first, int groups) {
   int channel = first * 16, half = walk_is_half(walk->channels, channel + 16 * groups - 16) && worth_halves(walk),
       step = half + 1, size;
+  if (!half && HD_SYM(conv_walk_is_points)(walk)) {
+    HD_SYM(conv_walk_points)(walk, first, groups);
+    return;
+  }
   block_fn *const *sized = sized_blocks(walk, groups, half, &size);
   int64_t left = walk->rows * walk->height * walk->width, steps = (left + step - 1) / step;
   int64_t count = (steps + size / step - 1) / (size / step), larger = steps % count;
