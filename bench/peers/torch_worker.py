@@ -1,5 +1,6 @@
 """PyTorch as a peer: see peer_work.py. usage: torch_worker.py FOLDER_OF_MNIST THREADS"""
 import contextlib
+import math
 import sys
 import time
 
@@ -130,16 +131,19 @@ def rate(setting, seconds):
         trainer = state["trainers"][setting] = Trainer(setting)
         trainer.optimizer = best_form(torch.optim.SGD, list(trainer.net.parameters()), lr=0.01)
         trainer.warm_up([state["batch"]])
-    trainer, batch, done = state["trainers"][setting], state["batch"], 0
+    trainer, batch = state["trainers"][setting], state["batch"]
     order = torch.randperm(len(state["y"]) // batch * batch).split(batch)
-    for chosen in order[:10]:
-        trainer.step(trainer.x[chosen], state["y"][chosen])
-    start = time.perf_counter()
-    while time.perf_counter() < start + seconds:
-        for chosen in order[done // batch % len(order):][:20]:
+
+    def train(steps, seconds):
+        start, step = time.perf_counter(), 0
+        while step < steps and time.perf_counter() < start + seconds:
+            chosen = order[step % len(order)]
             trainer.step(trainer.x[chosen], state["y"][chosen])
-            done += batch
-    return {"samples_per_s": done / (time.perf_counter() - start)}
+            step += 1
+        return step * batch / (time.perf_counter() - start)
+
+    train(10, seconds)
+    return {"samples_per_s": train(math.inf, seconds)}
 
 
 def recipe(setting, seed):
