@@ -287,8 +287,7 @@ def add_peer(peers, peer, what, isa=None):
 
 def report_of(args, heddle, peers, rows):
     return {"cpu": cpu_info("model name"), "cpus": args.threads, "heddle": heddle.name,
-            "date": datetime.date.today().isoformat(), "rounds": args.rounds, "precision": args.precision,
-            "peers": [p.name for p in peers],
+            "date": datetime.date.today().isoformat(), "rounds": args.rounds, "peers": [p.name for p in peers],
             "works": rows}
 
 
@@ -467,7 +466,7 @@ def main():
         finally:
             for peer in peers:
                 peer.close()
-    report = dict(report_of(args, heddle, peers, rows), isa=heddle.isa)
+    report = dict(report_of(args, heddle, peers, rows), isa=heddle.isa, precision=args.precision)
     if args.json:
         print(json.dumps(report))
     else:

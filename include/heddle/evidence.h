@@ -118,10 +118,14 @@ HD_API hd_status hd_bisect(hd_bisection *out, hd_ctx *ctx, const hd_config *layo
 typedef struct hd_runs hd_runs;
 
 /* Reads the runs in a folder and in the folders in it, by name; the caller owns the list. A folder that is not a run is
- * passed over. */
+ * passed over; hd_runs_damage names those whose run.json cannot be read. */
 HD_API hd_status hd_runs_open(hd_runs **out, hd_ctx *ctx, const char *folder);
 HD_API void hd_runs_close(hd_runs *runs);
 HD_API int64_t hd_runs_count(const hd_runs *runs);
+
+/* What is wrong with a run that was left out for it, by index from 0, in a line that names its file; NULL: there are no
+ * more. Owned by the list. */
+HD_API const char *hd_runs_damage(const hd_runs *runs, int64_t index);
 
 /* A value of a run as text, "" if it has none: "run" (its folder), "state" (done, stopped, failed, running, or
  * unfinished), "time", a setting's name, a path of its last line of history.jsonl ("test_accuracy", "outputs.0.r2"),

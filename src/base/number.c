@@ -39,6 +39,15 @@ bool hd__parse_double(double *out, const char *text) {
   return true;
 }
 
+bool hd__parse_setting(double *out, const char *text) {
+  double value;
+  const size_t mantissa = strcspn(text, "eE");
+  if (!hd__parse_double(&value, text) || ((float)value == 0 && strcspn(text, "123456789") < mantissa))
+    return false;
+  *out = value;
+  return true;
+}
+
 /* The shortest text that is read as this number; `real`: as this float. */
 static void format(char text[HD_NUMBER_BYTES], double value, bool real) {
   pthread_once(&once, make_locale);

@@ -332,7 +332,7 @@ hd_status hd__yaml_number(double *out, hd_ctx *ctx, const hd_yaml_node *node, do
   const char *text;
   HD_TRY(hd__yaml_text(&text, ctx, node));
   double value;
-  if (!hd__parse_double(&value, text) || value < min || value > max)
+  if (!hd__parse_setting(&value, text) || value < min || value > max)
     return hd__yaml_fail(ctx, node, "expected a number from %g to %g as '%s', found '%s'; write one in that range", min,
                          max, node->key ? node->key : "an entry", text);
   *out = value;

@@ -52,8 +52,11 @@ static int take_folder(report *r, const char *folder) {
   if (count > 0 && r->runs < REPORT_RUNS)
     return CLI_OK;
   if (count == 0) {
+    if (hd_runs_damage(list, 0))
+      cli_complain("%s", hd_runs_damage(list, 0));
+    else
+      cli_complain("%s: expected a run, found no run.json; give the folder of a run", folder);
     hd_runs_close(list);
-    cli_complain("%s: expected a run, found no run.json; give the folder of a run", folder);
   } else {
     cli_complain("expected fewer than %d runs, found more in %s; name those to compare", REPORT_RUNS, folder);
   }

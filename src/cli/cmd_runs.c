@@ -325,6 +325,8 @@ static int list_runs(listing *l, int json) {
   if (asked.sort)
     CLI_TRY(sort_runs(l));
   (json ? print_json : asked.csv ? print_csv : print_table)(l);
+  for (int64_t i = 0; hd_runs_damage(l->runs, i); i++)
+    cli_complain("left out: %s", hd_runs_damage(l->runs, i));
   return CLI_OK;
 }
 

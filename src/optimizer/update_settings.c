@@ -53,7 +53,7 @@ static hd_status read_pair(double out[2], hd_ctx *ctx, const hd_update_setting *
   bool fits = node->kind == HD_YAML_SEQUENCE && node->count == 2;
   for (int i = 0; i < 2 && fits; i++) {
     HD_TRY(hd__yaml_text(&text, ctx, &node->item[i]));
-    fits = hd__parse_double(&out[i], text) && out[i] >= setting->min && out[i] < setting->max;
+    fits = hd__parse_setting(&out[i], text) && out[i] >= setting->min && out[i] < setting->max;
   }
   return fits ? HD_OK
               : hd__yaml_fail(ctx, node, "expected two numbers from %g to below %g as '%s', found others; write [A, B]",

@@ -128,8 +128,8 @@ fake_python() {
   [ "$code" -eq 7 ]
   [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py "\
 "mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_texts.py torch_worker.py" ]
-  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --precision bf16 "\
-"--markdown --seconds 3 --threads 2 --data-dir D --batch 64" ]]
+  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 "\
+"--precision bf16 --markdown --seconds 3 --threads 2 --data-dir D --batch 64" ]]
   [ -z "$(ls tmp)" ]
 }
 
@@ -224,7 +224,7 @@ END
   "$BUILDDIR/tests/bits/make_idx" mnist 640 64
   peers="bench peers --python ./torch --data-dir . --threads 1 --rounds 1 --seconds 0.1 --precision bf16"
   "$HEDDLE" $peers --work simplenet --work gpt-nano --markdown >out 2>err
-  [ "$(grep -c '"do": "open".*"precision": "bf16"' asked)" -eq 2 ]
+  [ "$(grep -c '"precision": "bf16".*"do": "open"' asked)" -eq 2 ]
   [ "$(grep -c '"precision": "f32"' asked || true)" -eq 0 ]
   grep -q ', 1 CPU, bfloat16, MNIST; ' out
   grep -q '^| `gpt-nano`, batch 12, samples/s | [0-9,]* | 2 | [0-9.]* |$' out

@@ -233,6 +233,12 @@ verify() {
   fails 2 runs --columns run,tset_loss
   says "--columns expects" "'tset_loss'; did you mean test_loss?"
   fails 1 runs nowhere
+  echo '{"broken": ' >runs/0.1/run.json
+  "$HEDDLE" runs >out 2>err
+  [ "$(wc -l <out)" -eq 3 ]
+  grep -q '^heddle: left out: runs/0.1/run.json:.*expected the record of a run' err
+  fails 1 report runs/0.1
+  says "runs/0.1/run.json:" "damaged"
   mkdir empty
   cd empty
   fails 1 runs

@@ -88,20 +88,23 @@ static hd_status read_parts(hd_run_entry *run, hd_ctx *ctx) {
   return status;
 }
 
-/* Reads the record of a run; NULL, which is no failure, where there is none, it is damaged or another user's. */
-static hd_status read_record(json_t **record, hd_ctx *ctx, const char *folder) {
+/* Reads the record of a run; NULL, which is no failure, where there is none, it is another user's, or damaged, which is
+ * noted. */
+static hd_status read_record(json_t **record, hd_runs *runs, hd_ctx *ctx, const char *folder) {
   hd_ctx quiet = {0};
   char path[HD_PATH_BYTES];
   *record = NULL;
   if (hd__file_join(path, NULL, folder, "run.json") != HD_OK || access(path, R_OK) != 0)
     return HD_OK;
   const hd_status status = hd__checkpoint_record(record, &quiet, folder);
+  if (status == HD_E_FORMAT)
+    json_array_append_new(runs->damage, json_string(quiet.message));
   return status == HD_E_IO ? hd__fail(ctx, status, "%s", quiet.message) : HD_OK;
 }
 
 static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   json_t *record;
-  HD_TRY(read_record(&record, ctx, folder));
+  HD_TRY(read_record(&record, runs, ctx, folder));
   if (!record)
     return HD_OK;
   if (runs->count == runs->room) {
@@ -149,6 +152,7 @@ hd_status hd_runs_open(hd_runs **out, hd_ctx *ctx, const char *folder) {
   hd_runs *runs = *out = hd__calloc(1, sizeof *runs);
   HD_TRY(HD_ALLOCATED(runs, ctx, "out of memory for a list of runs"));
   runs->last = runs->text;
+  runs->damage = json_array();
   const hd_status status = read_runs(runs, ctx, folder);
   return HD_CREATED(status, out, hd_runs_close);
 }
@@ -164,6 +168,7 @@ void hd_runs_close(hd_runs *runs) {
     json_decref(runs->run[i].written);
     json_decref(runs->run[i].lines);
   }
+  json_decref(runs->damage);
   hd__free(runs->step);
   hd__free(runs->value);
   hd__free(runs->run);
@@ -171,6 +176,10 @@ void hd_runs_close(hd_runs *runs) {
 }
 
 int64_t hd_runs_count(const hd_runs *runs) { return runs->count; }
+
+const char *hd_runs_damage(const hd_runs *runs, int64_t index) {
+  return index < 0 ? NULL : json_string_value(json_array_get(runs->damage, (size_t)index));
+}
 
 hd_status hd__runs_read_lines(hd_run_entry *run, hd_ctx *ctx) {
   char path[HD_PATH_BYTES], *line = NULL;

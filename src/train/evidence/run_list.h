@@ -16,6 +16,7 @@ typedef struct hd_run_entry {
 struct hd_runs {
   hd_run_entry *run;
   int64_t count, room;
+  json_t *damage; /* texts, one for each run that is left out */
   char text[16384], *last;                   /* of the last value, and where it begins */
   double *step, *value;                      /* of the last numbers */
   int64_t numbers, numbers_room, file_steps; /* file_steps: of these, those of losses.bin */

@@ -59,6 +59,8 @@ static const char *number_remedy(char remedy[REMEDY_BYTES], const hd_option *opt
     snprintf(remedy, REMEDY_BYTES, "raise it to %.16g or more", option->min);
   else if (is_number && (number > option->max || digits))
     snprintf(remedy, REMEDY_BYTES, "lower it to %.16g or less", option->max);
+  else if (is_number && option->type == HD_OPTION_REAL)
+    snprintf(remedy, REMEDY_BYTES, "float32 makes 0 of it: write 0, or 1e-30 or more");
   else if (is_number)
     snprintf(remedy, REMEDY_BYTES, "write it in digits alone");
   else if (strchr(text, ',') && option->type == HD_OPTION_REAL)
@@ -83,7 +85,7 @@ static hd_status read_int(int64_t *out, hd_ctx *ctx, const hd_option *option, co
 static hd_status read_real(double *out, hd_ctx *ctx, const hd_option *option, const char *text) {
   char remedy[REMEDY_BYTES];
   double number;
-  if (!hd__parse_double(&number, text) || !(number >= option->min && number <= option->max))
+  if (!hd__parse_setting(&number, text) || !(number >= option->min && number <= option->max))
     return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %.10g to %.10g, found '%s'; %s", option->name,
                     option->min, option->max, text, number_remedy(remedy, option, text));
   *out = number;
@@ -98,7 +100,7 @@ static bool split_pair(double pair[2], const char *text) {
     return false;
   memcpy(first, text, (size_t)(comma - text));
   first[comma - text] = 0;
-  return hd__parse_double(&pair[0], first) && hd__parse_double(&pair[1], comma + 1);
+  return hd__parse_setting(&pair[0], first) && hd__parse_setting(&pair[1], comma + 1);
 }
 
 static hd_status read_pair(double out[2], hd_ctx *ctx, const hd_option *option, const char *text) {
