@@ -70,7 +70,6 @@ HD_BOTH const uint8_t *op_bytes_in(const op_call *c, int k, int64_t n) {
 HD_BOTH uint8_t *op_bytes_out(const op_call *c, int k, int64_t n) {
   return (uint8_t *)c->out[k] + n * c->out_stride[k];
 }
-HD_BOTH int32_t op_label(const op_call *c, int64_t n) { return ((const int32_t *)c->in[1])[n * c->in_stride[1]]; }
 
 HD_BOTH int64_t op_pixels(const hd_geom *g) { return (int64_t)g->hi * g->wi; }
 HD_BOTH int64_t op_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
