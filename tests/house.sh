@@ -66,7 +66,9 @@ fi
 # shellcheck disable=SC2016
 printf '| `src/cli/main.c` | `main`, `gone` | what |\n`src/cli/gone.c`\n' >"$folder/page.md"
 found=$(lost "$folder/page.md" | tr '\n' ' ')
-if [ "$found" = "src/cli/gone.c src/cli/main.c gone " ]; then echo "ok 7 - a file and a function that are missing are named"; else
+if [ "$found" = "src/cli/gone.c src/cli/main.c gone " ]; then
+  echo "ok 7 - a file and a function that are missing are named"
+else
   echo "not ok 7 - a file and a function that are missing are named"
   echo "# found '$found'"
 fi
