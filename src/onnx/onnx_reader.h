@@ -1,7 +1,7 @@
 /* The state of reading an ONNX file: its values by name, the layers that were made of its nodes.
  *
  *     onnx_read.c        the file: unpacking within bounds, the description, the check of what was read
- *     onnx_fold.c        constants: their numbers, and what is computed from them alone
+ *     onnx_fold.c        constants, and what follows from them alone, as arrays (onnx_array.h)
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
  *     onnx_input.c       what the first nodes do to the input
  *     onnx_outputs.c     what the outputs are of
