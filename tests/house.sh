@@ -1,6 +1,7 @@
 #!/bin/sh
-# TAP: no figure of tools/house is above its bound, and the check can fail; tools/follow-calls finds ways.
-echo 1..5
+# TAP: no figure of tools/house is above its bound, and the check can fail; tools/follow-calls finds ways; docs/tour.md
+# names files and functions that are there.
+echo 1..7
 if out=$("$SRCDIR/tools/house" "$SRCDIR" 2>&1); then echo "ok 1 - each figure is within its bound"; else
   echo "not ok 1 - each figure is within its bound"
 fi
@@ -44,4 +45,31 @@ follows 4 'a value is followed under its names, and not where another is passed'
   'src/f.c first src/f.c src/f.c:middle src/l.c last' from first config
 follows 5 'a call through a pointer is one where it is told' \
   'src/e.c hd_end src/e.c start src/f.c src/f.c:middle src/l.c last' -e start=middle way start hd_end
+
+# shellcheck disable=SC2016 # backquotes are those of pages
+# lost PAGE: what a page names that is not there: files of the tree; functions in a table, each beside its file.
+lost() {
+  grep -o '`[a-z]*/[a-z0-9_/]*\.[a-z]*`' "$1" | tr -d '`' | sort -u | while read -r file; do
+    [ -e "$SRCDIR/$file" ] || echo "$file"
+  done
+  sed -n 's/^| `\([a-z0-9_/.]*\)` | \(`[^|]*`\) | .*/\1 \2/p' "$1" | tr -d '`,' | while read -r file names; do
+    for name in $names; do
+      grep -qE "^[a-z].*\\b$name(\\(|\\[\\])" "$SRCDIR/$file" || echo "$file $name"
+    done
+  done
+}
+found=$(lost "$SRCDIR/docs/tour.md")
+if [ -z "$found" ]; then echo "ok 6 - the tour names files and functions that are there"; else
+  echo "not ok 6 - the tour names files and functions that are there"
+  echo "$found" | sed 's/^/# /'
+fi
+# shellcheck disable=SC2016
+printf '| `src/cli/main.c` | `main`, `gone` | what |\n`src/cli/gone.c`\n' >"$folder/page.md"
+found=$(lost "$folder/page.md" | tr '\n' ' ')
+if [ "$found" = "src/cli/gone.c src/cli/main.c gone " ]; then
+  echo "ok 7 - a file and a function that are missing are named"
+else
+  echo "not ok 7 - a file and a function that are missing are named"
+  echo "# found '$found'"
+fi
 rm -rf "$folder"

@@ -5,7 +5,8 @@
  *   void NAME_at(const op_call *c, int64_t n, int64_t i)    computes unit i of sample n, or of the shard in slot n
  *
  * Different units write different elements. Of an optimizer, NAME_at updates element e of a parameter, whose gradient
- * is g: from version t in w, m, v to version t + 1 in w1, m1, v1; it returns whether all numbers are finite.
+ * is sum * scale: from version t in w and the states s[0], s[1], ... to version t + 1 in w1 and s1[0], ...; it returns
+ * whether all numbers are finite.
  *
  * The headers are compiled three times: with `real` as float for the reference table, as double for gradient checks
  * (HD_REF_DOUBLE), and for the GPU (HD_OP_CUDA), whose op_call is in kernel/cuda/cuda_call.h. They use the common
@@ -69,7 +70,6 @@ HD_BOTH const uint8_t *op_bytes_in(const op_call *c, int k, int64_t n) {
 HD_BOTH uint8_t *op_bytes_out(const op_call *c, int k, int64_t n) {
   return (uint8_t *)c->out[k] + n * c->out_stride[k];
 }
-HD_BOTH int32_t op_label(const op_call *c, int64_t n) { return ((const int32_t *)c->in[1])[n * c->in_stride[1]]; }
 
 HD_BOTH int64_t op_pixels(const hd_geom *g) { return (int64_t)g->hi * g->wi; }
 HD_BOTH int64_t op_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }

@@ -1,13 +1,14 @@
 /* The state of reading an ONNX file: its values by name, the layers that were made of its nodes.
  *
  *     onnx_read.c        the file: unpacking within bounds, the description, the check of what was read
- *     onnx_fold.c        constants: their numbers, and what is computed from them alone
+ *     onnx_fold.c        constants, and what follows from them alone, as arrays (onnx_array.h)
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
  *     onnx_input.c       what the first nodes do to the input
  *     onnx_outputs.c     what the outputs are of
  *     onnx_classes.c     the names of classes
  *     onnx_put.c         the layers and their names; what values are
  *     onnx_view.c        a tensor of the file as the elements of a layer
+ *     onnx_move.c        layers that move these elements, where another layer needs another order
  *     onnx_shapes.c      operators that move elements, or none
  *     onnx_layers.c      a layer for each other operator: the table; onnx_layers.h has the families
  *     onnx_attention.c   attention, which files spell out
@@ -298,11 +299,45 @@ hd_status hd__onnx_beside_view(hd_onnx_view *out, hd_onnx_reader *r, const char 
 int64_t hd__onnx_side(const hd_onnx_view *v, int axis);
 int64_t hd__onnx_sample(const hd_onnx_view *v);
 
+/* The axis of a node's numbers, from the front; -1: there is none such. */
+int hd__onnx_axis(const hd_onnx_view *v, int64_t axis);
+
+static inline int64_t hd__onnx_pixels(const hd_onnx_view *v) { return v->h * v->w; }
+static inline bool hd__onnx_in_mask(uint32_t mask, int axis) { return mask >> axis & 1; }
+
 /* A layer's output as a tensor: of rank 2 its flat elements, of rank 3 an image of one row, of rank 4 an image. */
 void hd__onnx_whole(hd_onnx_view *v, const char *layer, int rank, bool flat, int64_t c, int64_t h, int64_t w);
 
 /* Whether the elements are in the order of the axes. */
 bool hd__onnx_in_order(const hd_onnx_view *v);
+
+/* Whether some elements are repeated; leaves these out, as an operator repeats them itself: the axes that then have one
+ * element. */
+bool hd__onnx_repeats(const hd_onnx_view *v);
+uint32_t hd__onnx_strip(hd_onnx_view *v);
+
+/* Makes neighbouring atoms of an axis that lie as one. */
+void hd__onnx_merge(hd_onnx_view *v);
+
+/* Whether the elements lie in the same places of their layers. */
+bool hd__onnx_same_places(const hd_onnx_view *a, const hd_onnx_view *b);
+
+/* The atoms as products of other sides; false: a side begins within an atom that it does not divide. */
+bool hd__onnx_divide(hd_onnx_view *out, const hd_onnx_view *v, const int64_t *side, int rank);
+
+/* The place in a layer of each element of a sample, in the order of the axes. */
+void hd__onnx_places(int64_t *place, const hd_onnx_view *v);
+
+/* Moves atoms from axes to axes, to[] of each; a rank; no element moves. */
+void hd__onnx_rename_axes(hd_onnx_view *v, const int *to, int rank);
+
+/* After a layer over channels, or over pixels, the new view: its channels are `axis` alone; they are gone; pixels are
+ * gone. */
+void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels);
+void hd__onnx_drop_channels(hd_onnx_view *v);
+void hd__onnx_drop_pixels(hd_onnx_view *v);
+
+/* ---- Layers that move elements ---- */
 
 /* Brings the elements into the order of the axes and the shape that a tensor of such a rank has: see hd__onnx_whole. */
 hd_status hd__onnx_settle(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);
@@ -319,15 +354,6 @@ hd_status hd__onnx_to_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
 /* Makes some axes all of the pixels of an image. */
 hd_status hd__onnx_to_pixels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, uint32_t axes);
 
-/* After a layer over channels, or over pixels, the new view: its channels are `axis` alone; they are gone; pixels are
- * gone. */
-void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels);
-void hd__onnx_drop_channels(hd_onnx_view *v);
-void hd__onnx_drop_pixels(hd_onnx_view *v);
-
-/* Moves atoms from axes to axes, to[] of each; a rank; no element moves. */
-void hd__onnx_rename_axes(hd_onnx_view *v, const int *to, int rank);
-
 /* The tensor with other axes, sides of all of them; the first is the batch and, unless side[0] is 1, some of the first
  * elements. */
 hd_status hd__onnx_reshape(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const int64_t *side, int rank);
@@ -341,9 +367,6 @@ hd_status hd__onnx_cut(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
 hd_status hd__onnx_pair(hd_onnx_view *out, hd_onnx_view *a, hd_onnx_view *b, hd_onnx_reader *r,
                         const HdOnnx__Node *node);
 
-/* The axis of a node's numbers, from the front; -1: there is none such. */
-int hd__onnx_axis(const hd_onnx_view *v, int64_t axis);
-
 /* ---- Products of two values ---- */
 
 /* Refuses scores, which something else than an attention reads. */
@@ -356,9 +379,6 @@ void hd__onnx_free_scores(hd_onnx_reader *r);
  * follows in braces. The view, which has the shape of its output, gets the name. */
 hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
                        const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-
-/* The place in a layer of each element of a sample, in the order of the axes. */
-void hd__onnx_places(int64_t *place, const hd_onnx_view *v);
 
 /* Adds a number to each element of a sample, in the order of the axes. */
 hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,

@@ -48,7 +48,7 @@ static hd_status map_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd)
   void *bytes = mmap(NULL, out->length, PROT_READ, MAP_PRIVATE, fd, 0);
   if (bytes == MAP_FAILED)
     return hd__file_error(ctx, path, "map it into memory");
-  out->bytes = bytes;
+  out->bytes = out->memory = bytes;
   return HD_OK;
 }
 
@@ -62,7 +62,7 @@ static hd_status read_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
     got = TEMP_FAILURE_RETRY(read(fd, bytes + at, out->length - at));
     at += got > 0 ? (size_t)got : 0;
   }
-  out->bytes = bytes;
+  out->bytes = out->memory = bytes;
   if (at == out->length)
     return HD_OK;
   hd_status status =
@@ -88,7 +88,7 @@ static hd_status take_open(hd_mapping *out, hd_ctx *ctx, const char *path, int f
   if (guarded && !is_guarded(&info))
     return hd__fail(ctx, HD_E_IO, "%s: expected a file that no other user may write, found one of mode %o; remove it",
                     path, (unsigned)info.st_mode & 07777);
-  *out = (hd_mapping){NULL, (size_t)info.st_size};
+  *out = (hd_mapping){.length = (size_t)info.st_size};
   return info.st_size == 0 ? HD_OK : take(out, ctx, path, fd);
 }
 
@@ -125,7 +125,7 @@ hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name) {
   unsigned char *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *out = (hd_mapping){0};
   while (bytes != MAP_FAILED && got > 0) {
-    *out = (hd_mapping){bytes, room};
+    *out = (hd_mapping){bytes, room, bytes};
     got = TEMP_FAILURE_RETRY(read(STDIN_FILENO, bytes + at, room - at));
     at += got > 0 ? (size_t)got : 0;
     if (at == room)
@@ -135,10 +135,12 @@ hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name) {
   hd_status status = bytes == MAP_FAILED ? hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for its contents", name)
                      : got < 0           ? hd__file_error(ctx, name, "read it")
                                          : HD_OK;
-  if (status == HD_OK && at > 0)
-    *out = (hd_mapping){mremap(bytes, room, at, MREMAP_MAYMOVE), at}; /* shrinking: the mapping is not moved */
-  else
+  if (status == HD_OK && at > 0) {
+    bytes = mremap(bytes, room, at, MREMAP_MAYMOVE); /* shrinking: the mapping is not moved */
+    *out = (hd_mapping){bytes, at, bytes};
+  } else {
     hd__file_unmap(out);
+  }
   return status;
 }
 
@@ -149,8 +151,8 @@ void hd__file_guard(FILE *to) {
 }
 
 void hd__file_unmap(hd_mapping *mapping) {
-  if (mapping->bytes)
-    munmap((void *)(size_t)mapping->bytes, mapping->length);
+  if (mapping->memory)
+    munmap(mapping->memory, mapping->length);
   *mapping = (hd_mapping){0};
 }
 

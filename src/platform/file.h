@@ -34,6 +34,7 @@ hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path);
 typedef struct hd_mapping {
   const unsigned char *bytes; /* NULL for an empty file */
   size_t length;
+  void *memory; /* where they lie, for hd__file_unmap */
 } hd_mapping;
 
 /* Maps a regular file read-only. The mapping changes with the file: a value that memory accesses depend on must be

@@ -241,7 +241,8 @@ static void fuzz_png(const uint8_t *bytes, size_t length) {
   hd_ctx *ctx = context();
   hd_picture picture;
   int side = length > 0 ? 1 + bytes[0] % MOST_SIDE : 1;
-  hd_status status = hd__png_parse(&picture, ctx, "p.png", bytes + (length > 0), length - (length > 0));
+  hd_status status =
+      hd__png_parse(&picture, ctx, &(hd_picture_file){"p.png", bytes + (length > 0), length - (length > 0)});
   if (status == HD_OK) {
     status = hd__fit_picture(fitted, ctx, "p.png", &picture, side, MOST_SIDE + 1 - side);
     hd__picture_fini(&picture);
@@ -345,12 +346,13 @@ static void fuzz_photo(const uint8_t *bytes, size_t length) {
   enum { MOST_BYTES = 1 << 22 };
   hd_ctx *ctx = context();
   hd_photo_head head;
-  hd_status status = hd__photo_head(&head, ctx, "p.jpg", bytes, length, (hd_photo_rules){0});
+  hd_status status = hd__photo_head(&head, ctx, &(hd_picture_file){"p.jpg", bytes, length}, (hd_photo_rules){0});
   if (status == HD_OK && (int64_t)head.size[0] * head.size[1] <= MOST_BYTES) {
     const int channels = head.grey ? 1 : 3;
     uint8_t *planes = malloc((size_t)head.size[0] * (size_t)head.size[1] * (size_t)channels);
     if (planes)
-      status = hd__photo_read(planes, channels, head.size, ctx, "p.jpg", bytes, length, (hd_photo_rules){0});
+      status = hd__photo_read(planes, channels, head.size, ctx, &(hd_picture_file){"p.jpg", bytes, length},
+                              (hd_photo_rules){0});
     free(planes);
   }
   judge(status, ctx);

@@ -168,13 +168,14 @@ static void test_turned_png(void) {
       if (!png_image_write_to_memory(&image, bytes, &length, 0, turned[1], 0, NULL))
         bail_out("expected to write a PNG, found no way");
       length = add_exif(bytes, length, o, big);
-      is_int(hd__photo_head(&head, ctx, "p.png", bytes, length, (hd_photo_rules){0}), HD_OK, "a PNG of orientation %d",
-             o);
+      is_int(hd__photo_head(&head, ctx, &(hd_picture_file){"p.png", bytes, length}, (hd_photo_rules){0}), HD_OK,
+             "a PNG of orientation %d", o);
       ok(head.size[0] == (o >= 5 && o < 9 ? 3 : 2) && head.size[0] * head.size[1] == 6, "%d: its size is turned", o);
-      hd_status status = hd__photo_read(planes, 1, head.size, ctx, "p.png", bytes, length, (hd_photo_rules){0});
+      hd_status status =
+          hd__photo_read(planes, 1, head.size, ctx, &(hd_picture_file){"p.png", bytes, length}, (hd_photo_rules){0});
       ok(status == HD_OK && !memcmp(planes, turned[o], 6), "%d: it is turned: %.6s for %s", o, planes, turned[o]);
       const int stored[2] = {2, 3};
-      status = hd__photo_read(planes, 1, stored, ctx, "p.png", bytes, length, as_stored);
+      status = hd__photo_read(planes, 1, stored, ctx, &(hd_picture_file){"p.png", bytes, length}, as_stored);
       ok(status == HD_OK && !memcmp(planes, turned[1], 6), "%d: or taken as it is stored", o);
     }
 }
@@ -191,7 +192,8 @@ static void test_turned_jpeg(void) {
   tjhandle pack = tjInitCompress();
   if (tjCompress2(pack, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &packed, &length, TJSAMP_444, 90, 0) || length > 8000)
     bail_out("expected to pack a JPEG, found no way");
-  is_int(hd__photo_read(plain, 3, stored, ctx, "p.jpg", packed, length, (hd_photo_rules){0}), HD_OK, "a JPEG");
+  is_int(hd__photo_read(plain, 3, stored, ctx, &(hd_picture_file){"p.jpg", packed, length}, (hd_photo_rules){0}), HD_OK,
+         "a JPEG");
   for (int o = 1; o < 9; o++) {
     hd_photo_head head = {0};
     memcpy(bytes,
@@ -200,8 +202,9 @@ static void test_turned_jpeg(void) {
            12);
     make_tiff(bytes + 12, o, o % 2);
     memcpy(bytes + 38, packed + 2, length - 2);
-    hd_status status = hd__photo_head(&head, ctx, "p.jpg", bytes, length + 36, (hd_photo_rules){0});
-    HD_THEN(status, hd__photo_read(planes, 3, head.size, ctx, "p.jpg", bytes, length + 36, (hd_photo_rules){0}));
+    hd_status status = hd__photo_head(&head, ctx, &(hd_picture_file){"p.jpg", bytes, length + 36}, (hd_photo_rules){0});
+    HD_THEN(status, hd__photo_read(planes, 3, head.size, ctx, &(hd_picture_file){"p.jpg", bytes, length + 36},
+                                   (hd_photo_rules){0}));
     for (int c = 0; c < 3; c++)
       hd__exif_turn(wanted + c * PIXELS, plain + c * PIXELS, stored, 1, o);
     ok(status == HD_OK && head.orientation == o && !memcmp(planes, wanted, sizeof wanted), "a JPEG of orientation %d",
@@ -592,7 +595,8 @@ static void test_jpeg_planes(void) {
   int bad = tjCompress2(pack, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &bytes, &length, TJSAMP_420, 90, 0);
   bad |= tjDecompress2(unpack, bytes, length, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, TJFLAG_ACCURATEDCT);
   is_int(bad, 0, "a colourful JPEG is packed and unpacked");
-  is_int(hd__photo_read(planes, 3, size, ctx, "p.jpg", bytes, length, (hd_photo_rules){0}), HD_OK, "and read");
+  is_int(hd__photo_read(planes, 3, size, ctx, &(hd_picture_file){"p.jpg", bytes, length}, (hd_photo_rules){0}), HD_OK,
+         "and read");
   for (int i = 0; i < 3 * PIXELS; i++)
     wrong += planes[i % 3 * PIXELS + i / 3] != rgb[i];
   is_int(wrong, 0, "every colour of every pixel is in its plane");
@@ -615,8 +619,8 @@ static void test_jpeg_changes(void) {
       const size_t room = (size_t)(channels * sizes[i][0] * sizes[i][1]);
       uint8_t *planes = malloc(room + 4096);
       memset(planes, 'x', room + 4096);
-      refuses(hd__jpeg_read(planes, channels, sizes[i], ctx, "p.jpg", bytes, length), HD_E_FORMAT, ctx, "p.jpg",
-              "as before, found 11x13", "%dx%d was reported before", sizes[i][1], sizes[i][0]);
+      refuses(hd__jpeg_read(planes, channels, sizes[i], ctx, &(hd_picture_file){"p.jpg", bytes, length}), HD_E_FORMAT,
+              ctx, "p.jpg", "as before, found 11x13", "%dx%d was reported before", sizes[i][1], sizes[i][0]);
       int changed = 0;
       for (size_t k = 0; k < room + 4096; k++)
         changed += planes[k] != 'x';

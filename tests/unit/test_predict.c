@@ -267,17 +267,17 @@ static void test_damage(void) {
   write_picture(path, images, &forms[8]);
   size_t length = read_whole(bytes, path);
   hd_picture picture;
-  hd__png_parse(&picture, ctx, path, bytes, 30);
+  hd__png_parse(&picture, ctx, &(hd_picture_file){path, bytes, 30});
   held before = held_now();
   for (size_t keep = 0; keep < length; keep++) {
-    hd_status status = hd__png_parse(&picture, ctx, path, bytes, keep);
+    hd_status status = hd__png_parse(&picture, ctx, &(hd_picture_file){path, bytes, keep});
     bad += status != HD_E_FORMAT || picture.rgba || !strstr(hd_ctx_message(ctx), "found") ||
            strncmp(hd_ctx_message(ctx), path, strlen(path)) != 0;
   }
   is_int(bad, 0, "a file cut anywhere is refused");
   for (size_t at = 0; at < length; at++) {
     bytes[at] ^= 0x55;
-    hd_status status = hd__png_parse(&picture, ctx, path, bytes, length);
+    hd_status status = hd__png_parse(&picture, ctx, &(hd_picture_file){path, bytes, length});
     refused += status == HD_E_FORMAT;
     bad += status != HD_OK && status != HD_E_FORMAT && status != HD_E_UNSUPPORTED;
     hd__picture_fini(&picture);
@@ -287,11 +287,12 @@ static void test_damage(void) {
   ok(refused > (int)length / 2, "%d of %d are refused", refused, (int)length);
   holds_same(before, "nothing is left behind");
   static const uint8_t huge[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x06\0\0\0\0\0\0\0";
-  refuses(hd__png_parse(&picture, ctx, "huge.png", huge, sizeof huge - 1), HD_E_FORMAT, ctx, "huge.png", "save",
-          "a header of 2^31 x 2^31 pixels");
-  refuses(hd__png_parse(&picture, ctx, "x.jpg", (const uint8_t *)"\xff\xd8\xff\xe0 JFIF", 9), HD_E_FORMAT, ctx, "x.jpg",
-          "a JPEG", "a JPEG");
-  refuses(hd__png_parse(&picture, ctx, "none.png", bytes, 0), HD_E_FORMAT, ctx, "none.png", "empty", "an empty file");
+  refuses(hd__png_parse(&picture, ctx, &(hd_picture_file){"huge.png", huge, sizeof huge - 1}), HD_E_FORMAT, ctx,
+          "huge.png", "save", "a header of 2^31 x 2^31 pixels");
+  refuses(hd__png_parse(&picture, ctx, &(hd_picture_file){"x.jpg", (const uint8_t *)"\xff\xd8\xff\xe0 JFIF", 9}),
+          HD_E_FORMAT, ctx, "x.jpg", "a JPEG", "a JPEG");
+  refuses(hd__png_parse(&picture, ctx, &(hd_picture_file){"none.png", bytes, 0}), HD_E_FORMAT, ctx, "none.png", "empty",
+          "an empty file");
 }
 
 int main(void) {

@@ -20,7 +20,7 @@ static void draw(const hd_split *split) {
   if (status == HD_OK)
     status = hd__file_map(&map, ctx, path);
   if (status == HD_OK)
-    status = hd__png_parse(&sheet, ctx, path, map.bytes, map.length);
+    status = hd__png_parse(&sheet, ctx, &(hd_picture_file){path, map.bytes, map.length});
   ok(status == HD_OK, "a sheet is drawn and is a picture: %s", status == HD_OK ? "" : hd_ctx_message(ctx));
   hd__file_unmap(&map);
 }

@@ -180,7 +180,7 @@ static uint64_t mark_of(const photo *p, const struct stat *info) {
 static hd_status read_head(photo *p, hd_ctx *ctx, hd_photo_rules rules) {
   HD_MAPPED file = {0};
   HD_TRY(hd__file_read(&file, ctx, p->path));
-  return hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length, rules);
+  return hd__photo_head(&p->head, ctx, &(hd_picture_file){p->path, file.bytes, file.length}, rules);
 }
 
 /* Headers that several threads read. */
@@ -266,7 +266,8 @@ static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_split *spli
     return unknown(ctx, p, a->rules);
   HD_TRY(hd__file_read(&file, ctx, p->path));
   memcpy(size, p->head.size, sizeof p->head.size);
-  return hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length, a->rules);
+  return hd__photo_read(elems, split->channels, p->head.size, ctx, &(hd_picture_file){p->path, file.bytes, file.length},
+                        a->rules);
 }
 
 static bool same_size(const photo *a, const photo *b) {

@@ -144,7 +144,7 @@ static hd_status read_head(hd_photo_head *out, hd_ctx *ctx, const set *s, int i)
   HD_MAPPED file = {0};
   HD_TRY(hd__file_join(path, ctx, s->images, s->picture.entry[i]->d_name));
   HD_TRY(hd__file_read(&file, ctx, path));
-  return hd__photo_head(out, ctx, path, file.bytes, file.length, s->rules);
+  return hd__photo_head(out, ctx, &(hd_picture_file){path, file.bytes, file.length}, s->rules);
 }
 
 /* The sizes of all pictures, 0 x 0 for those that are skipped; grey if all are. */
@@ -179,7 +179,7 @@ static hd_status read_picture(uint8_t *planes, hd_ctx *ctx, const set *s, int ch
   HD_MAPPED file = {0};
   HD_TRY(hd__file_join(path, ctx, s->images, s->picture.entry[i]->d_name));
   HD_TRY(hd__file_read(&file, ctx, path));
-  return hd__photo_read(planes, channels, s->size[i], ctx, path, file.bytes, file.length, s->rules);
+  return hd__photo_read(planes, channels, s->size[i], ctx, &(hd_picture_file){path, file.bytes, file.length}, s->rules);
 }
 
 static hd_status read_mask(uint8_t *out, hd_ctx *ctx, const set *s, int64_t i) {
@@ -187,7 +187,7 @@ static hd_status read_mask(uint8_t *out, hd_ctx *ctx, const set *s, int64_t i) {
   HD_MAPPED file = {0};
   HD_TRY(mask_path(path, ctx, s, s->picture.entry[i]->d_name));
   HD_TRY(hd__file_read(&file, ctx, path));
-  return hd__png_mask(out, s->size[i], ctx, path, file.bytes, file.length);
+  return hd__png_mask(out, s->size[i], ctx, &(hd_picture_file){path, file.bytes, file.length});
 }
 
 /* Pictures and masks that several threads decode. */
@@ -487,7 +487,7 @@ static hd_status find_pictures(hd_dataset *out, folder *f, hd_ctx *ctx, const hd
     HD_TRY(open_set(out, 1, &f->part[1], ctx, request));
   HD_TRY(mask_path(mask, ctx, &f->part[0], f->part[0].picture.entry[0]->d_name));
   HD_TRY(hd__file_read(&file, ctx, mask));
-  HD_TRY(hd__png_palette(&out->palette, ctx, mask, file.bytes, file.length));
+  HD_TRY(hd__png_palette(&out->palette, ctx, &(hd_picture_file){mask, file.bytes, file.length}));
   return find_mixed(f, ctx, path);
 }
 

@@ -61,9 +61,9 @@ typedef struct hd_named_array {
 /* Arrays by name: a folder of files, an archive. */
 typedef struct hd_named_arrays {
   const char *path;
-  void *self;
-  bool (*has)(void *self, const char *name);
-  hd_status (*read)(hd_named_array *out, hd_ctx *ctx, void *self, const char *name);
+  const void *self;
+  bool (*has)(const void *self, const char *name);
+  hd_status (*read)(hd_named_array *out, hd_ctx *ctx, const void *self, const char *name);
 } hd_named_arrays;
 
 /* Integers are classes, or numbers to predict if the request says so. */

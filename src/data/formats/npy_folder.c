@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-static bool has(void *folder, const char *name) {
+static bool has(const void *folder, const char *name) {
   char path[HD_PATH_BYTES];
   return snprintf(path, sizeof path, "%s/%s.npy", (const char *)folder, name) < HD_PATH_BYTES && hd__file_exists(path);
 }
 
-static hd_status read_file(hd_named_array *out, hd_ctx *ctx, void *folder, const char *name) {
+static hd_status read_file(hd_named_array *out, hd_ctx *ctx, const void *folder, const char *name) {
   char file[32];
   snprintf(file, sizeof file, "%s.npy", name);
   HD_TRY(hd__file_join(out->name, ctx, folder, file));
@@ -18,7 +18,7 @@ static hd_status read_file(hd_named_array *out, hd_ctx *ctx, void *folder, const
 }
 
 static hd_named_arrays arrays_of(const char *path) {
-  return (hd_named_arrays){.path = path, .self = (void *)(size_t)path, .has = has, .read = read_file};
+  return (hd_named_arrays){.path = path, .self = path, .has = has, .read = read_file};
 }
 
 static bool takes(hd_ctx *ctx, const char *path) {

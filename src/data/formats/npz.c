@@ -18,10 +18,10 @@ typedef struct archive {
   hd_mapping file;
 } archive;
 
-static bool has(void *self, const char *name) {
+static bool has(const void *self, const char *name) {
   char member[32];
   snprintf(member, sizeof member, "%s.npy", name);
-  return zip_name_locate(((archive *)self)->zip, member, 0) >= 0;
+  return zip_name_locate(((const archive *)self)->zip, member, 0) >= 0;
 }
 
 HD_RELEASER(close_member, zip_file_t, zip_fclose)
@@ -71,7 +71,7 @@ static hd_status unpack(hd_named_array *out, hd_ctx *ctx, zip_file_t *from, uint
 }
 
 /* An archive may hold a name twice, and programs differ in which one they use. */
-static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const char *member) {
+static hd_status check_single(const archive *a, hd_ctx *ctx, const char *name, const char *member) {
   const zip_int64_t count = zip_get_num_entries(a->zip, 0);
   int found = 0;
   for (zip_int64_t i = 0; i < count; i++) {
@@ -84,8 +84,8 @@ static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const c
                         name, member, found);
 }
 
-static hd_status read_member(hd_named_array *out, hd_ctx *ctx, void *self, const char *name) {
-  archive *a = self;
+static hd_status read_member(hd_named_array *out, hd_ctx *ctx, const void *self, const char *name) {
+  const archive *a = self;
   char member[32];
   snprintf(member, sizeof member, "%s.npy", name);
   snprintf(out->name, sizeof out->name, "%.4000s: %s", a->path, name);

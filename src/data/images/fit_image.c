@@ -110,9 +110,10 @@ static void scale_line(double *to, int to_step, int wanted, const double *line, 
   }
 }
 
-/* The ink inside `from`, scaled to height x width at `to`. `narrow` has room for from.height rows of that width,
- * `line` for a row of `from`. */
-static void scale_ink(double *to, int height, int width, const plane *p, rectangle from, double *narrow, double *line) {
+/* The ink inside `from`, scaled to a size, height and width, at `to`. `narrow` has room for from.height rows of that
+ * width, `line` for a row of `from`. */
+static void scale_ink(double *to, const int size[2], const plane *p, rectangle from, double *narrow, double *line) {
+  const int height = size[0], width = size[1];
   for (int y = 0; y < from.height; y++) {
     const uint8_t *row = p->at + (size_t)(from.y + y) * (size_t)p->width + from.x;
     for (int x = 0; x < from.width; x++)
@@ -130,7 +131,8 @@ static int place(double mass_at, int box, int side) {
 }
 
 /* Puts the box into the field, its ink scaled to the full range. */
-static void put_box(uint8_t *out, int height, int width, const double *box, int box_height, int box_width) {
+static void put_box(uint8_t *out, const int size[2], const double *box, const int box_size[2]) {
+  const int height = size[0], width = size[1], box_height = box_size[0], box_width = box_size[1];
   double mass = 0, across = 0, down = 0, most = 0;
   for (int y = 0; y < box_height; y++)
     for (int x = 0; x < box_width; x++) {
@@ -150,16 +152,16 @@ static void put_box(uint8_t *out, int height, int width, const double *box, int 
 
 static int rounded_side(double side) { return side < 1 ? 1 : (int)floor(side + 0.5); }
 
-static hd_status fit_ink(uint8_t *out, hd_ctx *ctx, const char *path, const plane *p, int most, int height, int width) {
+static hd_status fit_ink(uint8_t *out, hd_ctx *ctx, const char *path, const plane *p, int most, const int size[2]) {
   rectangle ink = find_ink(p, most / 8);
-  double down = (double)height * BOX / FIELD / ink.height, across = (double)width * BOX / FIELD / ink.width;
+  double down = (double)size[0] * BOX / FIELD / ink.height, across = (double)size[1] * BOX / FIELD / ink.width;
   double scale = down < across ? down : across;
-  int box_height = rounded_side(ink.height * scale), box_width = rounded_side(ink.width * scale);
-  size_t narrow = (size_t)ink.height * (size_t)box_width, box = (size_t)box_height * (size_t)box_width;
+  const int box_size[2] = {rounded_side(ink.height * scale), rounded_side(ink.width * scale)};
+  size_t narrow = (size_t)ink.height * (size_t)box_size[1], box = (size_t)box_size[0] * (size_t)box_size[1];
   HD_OWNED double *room = hd__malloc((narrow + box + (size_t)ink.width) * sizeof *room);
   HD_TRY(HD_ALLOCATED(room, ctx, "%s: out of memory for a picture", path));
-  scale_ink(room + narrow, box_height, box_width, p, ink, room, room + narrow + box);
-  put_box(out, height, width, room + narrow, box_height, box_width);
+  scale_ink(room + narrow, box_size, p, ink, room, room + narrow + box);
+  put_box(out, size, room + narrow, box_size);
   return HD_OK;
 }
 
@@ -178,7 +180,7 @@ hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected a drawing on the picture, found one even grey; draw with more contrast", path);
   if (p.height != height || p.width != width)
-    return fit_ink(out, ctx, path, &p, to_ink(&p), height, width);
+    return fit_ink(out, ctx, path, &p, to_ink(&p), (const int[]){height, width});
   keep_size(out, &p);
   return HD_OK;
 }

@@ -10,6 +10,13 @@
 
 #include "base/status.h"
 
+/* A picture's file in memory. */
+typedef struct hd_picture_file {
+  const char *path; /* for messages */
+  const uint8_t *bytes;
+  size_t length;
+} hd_picture_file;
+
 /* PNG files as pictures in memory: any size up to the limits below, every colour type, bit depth and interlacing.
  *
  * Input files are untrusted: what libpng refuses gives HD_E_FORMAT with one line, and pictures larger than the
@@ -22,15 +29,13 @@ typedef struct hd_picture {
   uint8_t *rgba; /* height x width x 4, alpha not premultiplied; release with hd__picture_fini */
 } hd_picture;
 
-/* Reads a file's bytes; `path` is for messages. */
-hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const hd_picture_file *file);
 
 void hd__picture_fini(hd_picture *picture);
 
 /* A mask: fills height x width bytes with the pixels' numbers, those of a grey picture or the places in a palette.
  * HD_E_FORMAT for a picture of another size, of colours, or of 16 bits, which are no classes. */
-hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const char *path, const uint8_t *bytes,
-                       size_t length);
+hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const hd_picture_file *file);
 
 /* The colours of a PNG's palette. */
 typedef struct hd_palette {
@@ -39,7 +44,7 @@ typedef struct hd_palette {
 } hd_palette;
 
 /* None too for a file that hd__png_mask refuses. */
-hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const hd_picture_file *file);
 
 /* Writes pixels of three bytes, red, green, blue, to a PNG file, atomically. */
 hd_status hd__png_write(hd_ctx *ctx, const char *path, const uint8_t *rgb, int32_t height, int32_t width);
@@ -64,12 +69,11 @@ typedef struct hd_photo_head {
 } hd_photo_head;
 
 /* Reads the header; the rest may still be damaged. */
-hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length,
-                         hd_photo_rules rules);
+hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const hd_picture_file *file, hd_photo_rules rules);
 
 /* Fills 1 or 3 planes. HD_E_FORMAT if the picture has not this size. */
-hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
-                         const uint8_t *bytes, size_t length, hd_photo_rules rules);
+hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const hd_picture_file *file,
+                         hd_photo_rules rules);
 
 /* A whole file as a picture of its size, with its transparency. */
 hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path, hd_photo_rules rules);
@@ -86,11 +90,10 @@ static inline uint8_t hd__on_white(uint8_t color, uint8_t alpha) {
  * or with more than 500 scans, which would take minutes. */
 
 /* Reads the header: size gets height and width, *grey whether there is one channel. */
-hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const hd_picture_file *file);
 
 /* Fills 1 (brightness) or 3 planes of a size, which must be the header's. */
-hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
-                        const uint8_t *bytes, size_t length);
+hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const hd_picture_file *file);
 
 /* Fits a picture to a model's input as the digits of MNIST were prepared: one drawing in light grey on black, scaled
  * with its proportions into a box of 20/28 of each side, its centre of mass in the middle.

@@ -17,38 +17,38 @@ static hd_status damaged(hd_ctx *ctx, const char *path, const char *why) {
                   why);
 }
 
-static hd_status read_head(tjhandle tj, int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes,
-                           size_t length) {
+static hd_status read_head(tjhandle tj, int size[2], bool *grey, hd_ctx *ctx, const hd_picture_file *file) {
   int subsampling, space;
-  if (tjDecompressHeader3(tj, bytes, (unsigned long)length, &size[1], &size[0], &subsampling, &space) != 0)
-    return damaged(ctx, path, tjGetErrorStr2(tj));
+  if (tjDecompressHeader3(tj, file->bytes, (unsigned long)file->length, &size[1], &size[0], &subsampling, &space) != 0)
+    return damaged(ctx, file->path, tjGetErrorStr2(tj));
   if (size[0] < 1 || size[1] < 1)
-    return damaged(ctx, path, "no size");
+    return damaged(ctx, file->path, "no size");
   if (size[0] > HD_PNG_MAX_SIDE || size[1] > HD_PNG_MAX_SIDE || (int64_t)size[0] * size[1] > HD_PNG_MAX_PIXELS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a picture of at most %d pixels, found %dx%d; make it smaller",
-                    path, HD_PNG_MAX_PIXELS, size[1], size[0]);
+                    file->path, HD_PNG_MAX_PIXELS, size[1], size[0]);
   if (space == TJCS_CMYK || space == TJCS_YCCK)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a grey or RGB picture, found CMYK; save it as RGB", path);
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a grey or RGB picture, found CMYK; save it as RGB",
+                    file->path);
   *grey = space == TJCS_GRAY;
   return HD_OK;
 }
 
-hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const hd_picture_file *file) {
   TJ_OWNED tj = tjInitDecompress();
-  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
-  return read_head(tj, size, grey, ctx, path, bytes, length);
+  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", file->path));
+  return read_head(tj, size, grey, ctx, file);
 }
 
 /* A warning is an error too, except for bytes between two segments, which some cameras write. */
 static hd_status decompress(tjhandle tj, uint8_t *pixels, const int size[2], int channels, hd_ctx *ctx,
-                            const char *path, const uint8_t *bytes, size_t length) {
+                            const hd_picture_file *file) {
   const int format = channels == 1 ? TJPF_GRAY : TJPF_RGB;
-  if (tjDecompress2(tj, bytes, (unsigned long)length, pixels, size[1], 0, size[0], format,
+  if (tjDecompress2(tj, file->bytes, (unsigned long)file->length, pixels, size[1], 0, size[0], format,
                     TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS) == 0)
     return HD_OK;
   const char *why = tjGetErrorStr2(tj);
   const bool harmless = tjGetErrorCode(tj) == TJERR_WARNING && strstr(why, "extraneous bytes");
-  return harmless ? HD_OK : damaged(ctx, path, why);
+  return harmless ? HD_OK : damaged(ctx, file->path, why);
 }
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
@@ -84,24 +84,23 @@ static void separate_colors(uint8_t *planes, size_t plane, const uint8_t *rgb) {
       planes[c * plane + i] = rgb[3 * i + c];
 }
 
-hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
-                        const uint8_t *bytes, size_t length) {
+hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const hd_picture_file *file) {
   TJ_OWNED tj = tjInitDecompress();
   int found[2];
   bool grey;
-  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
-  HD_TRY(read_head(tj, found, &grey, ctx, path, bytes, length));
+  HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", file->path));
+  HD_TRY(read_head(tj, found, &grey, ctx, file));
   if (found[0] != size[0] || found[1] != size[1])
     return hd__fail(
         ctx, HD_E_FORMAT,
-        "%s: expected a picture of %dx%d as before, found %dx%d: it has changed during the run; start again", path,
-        size[1], size[0], found[1], found[0]);
+        "%s: expected a picture of %dx%d as before, found %dx%d: it has changed during the run; start again",
+        file->path, size[1], size[0], found[1], found[0]);
   if (channels == 1)
-    return decompress(tj, planes, size, channels, ctx, path, bytes, length);
+    return decompress(tj, planes, size, channels, ctx, file);
   const size_t plane = (size_t)size[0] * (size_t)size[1];
   HD_OWNED uint8_t *rgb = hd__malloc(3 * plane);
-  HD_TRY(HD_ALLOCATED(rgb, ctx, "%s: out of memory for a picture", path));
-  HD_TRY(decompress(tj, rgb, size, channels, ctx, path, bytes, length));
+  HD_TRY(HD_ALLOCATED(rgb, ctx, "%s: out of memory for a picture", file->path));
+  HD_TRY(decompress(tj, rgb, size, channels, ctx, file));
   separate_colors(planes, plane, rgb);
   return HD_OK;
 }
@@ -115,13 +114,12 @@ static hd_status not_built(hd_ctx *ctx, const char *path) {
                   path);
 }
 
-hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
-  return not_built(ctx, path);
+hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const hd_picture_file *file) {
+  return not_built(ctx, file->path);
 }
 
-hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
-                        const uint8_t *bytes, size_t length) {
-  return not_built(ctx, path);
+hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const hd_picture_file *file) {
+  return not_built(ctx, file->path);
 }
 
 #endif

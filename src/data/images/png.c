@@ -156,25 +156,25 @@ static hd_status decode(reader *r, const int size[2], hd_ctx *ctx, const char *p
 }
 
 /* The format of a file that is not PNG, for messages. */
-static const char *kind_of(const uint8_t *bytes, size_t length) {
+static const char *kind_of(const hd_picture_file *file) {
   static const struct {
     const char *start, *kind;
   } known[] = {{"\xff\xd8\xff", "a JPEG"}, {"GIF8", "a GIF"}, {"BM", "a BMP"}, {"RIFF", "a WebP"}, {"%PDF", "a PDF"}};
-  if (length == 0)
+  if (file->length == 0)
     return "an empty file";
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (length >= strlen(known[i].start) && !memcmp(bytes, known[i].start, strlen(known[i].start)))
+    if (file->length >= strlen(known[i].start) && !memcmp(file->bytes, known[i].start, strlen(known[i].start)))
       return known[i].kind;
   return "another format";
 }
 
-hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const hd_picture_file *file) {
   *out = (hd_picture){0};
-  if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", path,
-                    kind_of(bytes, length));
-  reader r = {.bytes = bytes, .length = length};
-  hd_status status = decode(&r, NULL, ctx, path);
+  if (file->length < SIGNATURE_BYTES || png_sig_cmp(file->bytes, 0, SIGNATURE_BYTES))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", file->path,
+                    kind_of(file));
+  reader r = {.bytes = file->bytes, .length = file->length};
+  hd_status status = decode(&r, NULL, ctx, file->path);
   png_destroy_read_struct(&r.png, &r.info, NULL);
   hd__free(r.row);
   if (status == HD_OK)
@@ -184,12 +184,11 @@ hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const ui
   return status;
 }
 
-hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const char *path, const uint8_t *bytes,
-                       size_t length) {
-  if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a mask as PNG, found %s; convert it", path, kind_of(bytes, length));
-  reader r = {.bytes = bytes, .length = length, .mask = out};
-  const hd_status status = decode(&r, size, ctx, path);
+hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const hd_picture_file *file) {
+  if (file->length < SIGNATURE_BYTES || png_sig_cmp(file->bytes, 0, SIGNATURE_BYTES))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a mask as PNG, found %s; convert it", file->path, kind_of(file));
+  reader r = {.bytes = file->bytes, .length = file->length, .mask = out};
+  const hd_status status = decode(&r, size, ctx, file->path);
   png_destroy_read_struct(&r.png, &r.info, NULL);
   hd__free(r.row);
   return status;
@@ -212,14 +211,14 @@ static bool read_palette(hd_palette *out, reader *r) {
   return true;
 }
 
-hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
-  reader r = {.bytes = bytes, .length = length};
+hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const hd_picture_file *file) {
+  reader r = {.bytes = file->bytes, .length = file->length};
   *out = (hd_palette){0};
-  if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
+  if (file->length < SIGNATURE_BYTES || png_sig_cmp(file->bytes, 0, SIGNATURE_BYTES))
     return HD_OK;
-  hd_status status = set_up(&r, ctx, path);
+  hd_status status = set_up(&r, ctx, file->path);
   if (status == HD_OK && !read_palette(out, &r) && r.out_of_memory)
-    status = hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+    status = hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", file->path);
   png_destroy_read_struct(&r.png, &r.info, NULL);
   return status;
 }

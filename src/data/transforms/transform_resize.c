@@ -63,13 +63,20 @@ static void make_axis(axis *a, int32_t from, int32_t to, bool antialias) {
     line_tables(a, from, to);
 }
 
-/* A row of the view, of its own width, becomes `count` floats. The tables hold elements: pixels times the column's
- * step.
- */
-static void resize_row(float *out, const hd_transform_run *run, int32_t c, int32_t y, const axis *across,
-                       int32_t count) {
-  const hd_image *from = &run->image;
-  const hd_image_kernels *k = &run->kernels->image;
+/* A channel that becomes height x width floats. */
+typedef struct channel {
+  const hd_transform_run *run;
+  int32_t number, height, width;
+  const axis *across, *down;
+} channel;
+
+/* A row of the view, of its own width, becomes the channel's width. The tables hold elements: pixels times the column's
+ * step. */
+static void resize_row(float *out, const channel *is, int32_t y) {
+  const hd_image *from = &is->run->image;
+  const hd_image_kernels *k = &is->run->kernels->image;
+  const axis *across = is->across;
+  const int32_t c = is->number, count = is->width;
   if (from->bytes && across->area)
     k->areas_u8(out, hd__image_byte(from, c, y, 0), from->column, across->left, across->right, across->share,
                 across->last, across->inner, count);
@@ -82,13 +89,17 @@ static void resize_row(float *out, const hd_transform_run *run, int32_t c, int32
     k->columns_f32(out, hd__image_float(from, c, y, 0), across->left, across->right, across->share, count);
 }
 
-static void area_down(float *out, float *row, const hd_transform_run *run, int32_t c, const axis *across,
-                      const axis *down, int32_t i, int32_t width) {
+static void area_down(float *out, float *row, const channel *is, int32_t i) {
+  const axis *down = is->down;
   const int32_t number = down->right[i];
-  memset(out, 0, (size_t)width * sizeof *out);
+  memset(out, 0, (size_t)is->width * sizeof *out);
   for (int32_t k = 0; k < number; k++) {
-    resize_row(row, run, c, down->left[i] + k, across, width);
-    run->kernels->image.add(out, row, k == 0 ? down->share[i] : k == number - 1 ? down->last[i] : down->inner, width);
+    resize_row(row, is, down->left[i] + k);
+    is->run->kernels->image.add(out, row,
+                                k == 0            ? down->share[i]
+                                : k == number - 1 ? down->last[i]
+                                                  : down->inner,
+                                is->width);
   }
 }
 
@@ -98,28 +109,27 @@ typedef struct row_pair {
   int32_t number[2];
 } row_pair;
 
-static const float *row_of(row_pair *pair, int32_t y, const hd_transform_run *run, int32_t c, const axis *across,
-                           int32_t width, int32_t keep) {
+static const float *row_of(row_pair *pair, int32_t y, const channel *is, int32_t keep) {
   for (int i = 0; i < 2; i++)
     if (pair->number[i] == y)
       return pair->row[i];
   const int take = pair->number[0] == keep ? 1 : 0;
-  resize_row(pair->row[take], run, c, y, across, width);
+  resize_row(pair->row[take], is, y);
   pair->number[take] = y;
   return pair->row[take];
 }
 
-static void resize_plane(float *out, const hd_transform_run *run, int32_t c, const axis *across, const axis *down,
-                         const int32_t size[2], float *rows) {
-  row_pair pair = {{rows, rows + size[1]}, {-1, -1}};
-  for (int32_t i = 0; i < size[0]; i++, out += size[1]) {
+static void resize_channel(float *out, const channel *is, float *rows) {
+  const axis *down = is->down;
+  row_pair pair = {{rows, rows + is->width}, {-1, -1}};
+  for (int32_t i = 0; i < is->height; i++, out += is->width) {
     if (down->area) {
-      area_down(out, rows, run, c, across, down, i, size[1]);
+      area_down(out, rows, is, i);
       continue;
     }
-    const float *over = row_of(&pair, down->left[i], run, c, across, size[1], down->right[i]);
-    const float *under = row_of(&pair, down->right[i], run, c, across, size[1], down->left[i]);
-    run->kernels->image.blend(out, over, under, down->share[i], size[1]);
+    const float *over = row_of(&pair, down->left[i], is, down->right[i]);
+    const float *under = row_of(&pair, down->right[i], is, down->left[i]);
+    is->run->kernels->image.blend(out, over, under, down->share[i], is->width);
   }
 }
 
@@ -136,7 +146,7 @@ static void resize_smooth(const struct hd_resize_step *is, hd_transform_run *run
     across.right[i] *= across.area ? 1 : (int32_t)column;
   }
   for (int32_t c = 0; c < run->image.channels; c++)
-    resize_plane(to + c * plane, run, c, &across, &down, size, rows);
+    resize_channel(to + c * plane, &(channel){run, c, size[0], size[1], &across, &down}, rows);
   hd__run_dense(run, to, false, size[0], size[1]);
 }
 

@@ -75,16 +75,19 @@ typedef struct matrix {
 } matrix;
 
 /* Shears first, then rotates by `angle` (radians, clockwise on the screen: y points down) and scales, all around the
- * centre, then translates: torchvision's composition. */
-static matrix inverse_of(double angle, double scale, double shear_x, double shear_y, double move_x, double move_y,
-                         double centre_x, double centre_y) {
-  const double cos_y = hd__cos(shear_y), tan_x = hd__sin(shear_x) / hd__cos(shear_x);
-  const double cosine = hd__cos(angle - shear_y) / cos_y, sine = hd__sin(angle - shear_y) / cos_y;
-  const double a = cosine, b = -cosine * tan_x - hd__sin(angle), c = sine, d = -sine * tan_x + hd__cos(angle);
-  matrix out = {{d / scale, -b / scale, 0, -c / scale, a / scale, 0}};
-  const double back_x = -centre_x - move_x, back_y = -centre_y - move_y;
-  out.m[2] = out.m[0] * back_x + out.m[1] * back_y + centre_x;
-  out.m[5] = out.m[3] * back_x + out.m[4] * back_y + centre_y;
+ * centre, then translates: torchvision's composition. Along x and y. */
+typedef struct motion {
+  double angle, scale, shear[2], by[2], centre[2];
+} motion;
+
+static matrix inverse_of(const motion *is) {
+  const double cos_y = hd__cos(is->shear[1]), tan_x = hd__sin(is->shear[0]) / hd__cos(is->shear[0]);
+  const double cosine = hd__cos(is->angle - is->shear[1]) / cos_y, sine = hd__sin(is->angle - is->shear[1]) / cos_y;
+  const double a = cosine, b = -cosine * tan_x - hd__sin(is->angle), c = sine, d = -sine * tan_x + hd__cos(is->angle);
+  matrix out = {{d / is->scale, -b / is->scale, 0, -c / is->scale, a / is->scale, 0}};
+  const double back_x = -is->centre[0] - is->by[0], back_y = -is->centre[1] - is->by[1];
+  out.m[2] = out.m[0] * back_x + out.m[1] * back_y + is->centre[0];
+  out.m[5] = out.m[3] * back_x + out.m[4] * back_y + is->centre[1];
   return out;
 }
 
@@ -112,8 +115,9 @@ void hd__apply_rotation(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4];
   hd__run_draw(word, run, step, 0);
   const double degrees = hd__drawn_between(word[0], step->is.rotation.degrees);
-  const matrix m =
-      inverse_of(-degrees * PI / 180, 1, 0, 0, 0, 0, (run->image.width - 1) * 0.5, (run->image.height - 1) * 0.5);
+  const matrix m = inverse_of(&(motion){.angle = -degrees * PI / 180,
+                                        .scale = 1,
+                                        .centre = {(run->image.width - 1) * 0.5, (run->image.height - 1) * 0.5}});
   apply_matrix(&step->is.rotation.warp, run, &m);
 }
 
@@ -168,10 +172,13 @@ void hd__apply_affine(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4], more[4];
   hd__run_draw(word, run, step, 0);
   hd__run_draw(more, run, step, 1);
-  const matrix m = inverse_of(
-      -hd__drawn_between(word[0], is->degrees) * PI / 180, hd__drawn_between(word[1], is->scale),
-      hd__drawn_between(word[2], is->shear[0]) * PI / 180, hd__drawn_between(word[3], is->shear[1]) * PI / 180,
-      hd__drawn_between(more[0], move[0]), hd__drawn_between(more[1], move[1]), (width - 1) * 0.5, (height - 1) * 0.5);
+  const matrix m =
+      inverse_of(&(motion){.angle = -hd__drawn_between(word[0], is->degrees) * PI / 180,
+                           .scale = hd__drawn_between(word[1], is->scale),
+                           .shear = {hd__drawn_between(word[2], is->shear[0]) * PI / 180,
+                                     hd__drawn_between(word[3], is->shear[1]) * PI / 180},
+                           .by = {hd__drawn_between(more[0], move[0]), hd__drawn_between(more[1], move[1])},
+                           .centre = {(width - 1) * 0.5, (height - 1) * 0.5}});
   apply_matrix(&is->warp, run, &m);
 }
 

@@ -339,6 +339,20 @@ void hd__exec_threads_of_stage(int *begin, int *end, const hd_exec_cpu *exec, in
 /* Sets the borders. A thread without a shard still works on chunks. */
 void hd__exec_divide_shards(hd_exec_cpu *exec);
 
+/* Memory for the state of threads; then what they do: shards, and the samples that they run together; chunks. */
+hd_status hd__exec_take_threads(hd_exec_cpu *exec, hd_ctx *ctx);
+void hd__exec_distribute_shards(hd_exec_cpu *exec);
+hd_status hd__exec_distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx);
+
+/* Bytes of a thread's arenas. */
+enum { ALIGN_BYTES = 128 };
+int64_t hd__exec_arena_bytes(const hd_exec_cpu *exec, int thread);
+
+/* The memory of an executor whose shards and chunks are distributed, placed where its threads are; what it would take.
+ */
+hd_status hd__exec_take_memory(hd_exec_cpu *exec, hd_ctx *ctx);
+hd_exec_memory hd__exec_count_memory(hd_exec_cpu *exec);
+
 void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 
 /* A shards phase, for all shards of the thread. */
