@@ -76,10 +76,10 @@ END
 deps --yes
 is "so where sudo is refused" 0 'left out.* scdoc '
 echo 0 >user
-gone scdoc valgrind bats
+gone scdoc valgrind zsh
 : >offline
 deps --yes
-is "so where there is no network" 0 'left out.* bats scdoc valgrind ('
+is "so where there is no network" 0 'left out.* zsh scdoc valgrind ('
 gone scdoc libyaml-dev
 : >offline
 deps --yes
@@ -123,10 +123,10 @@ steps() { # NAME STEPS...: what a run did, in order
   fi
 }
 echo 1000 >user
-gone libturbojpeg0-dev bats
+gone libturbojpeg0-dev zsh
 quick
 steps "quickstart --check without rights configures and builds" configured,made,
-is "it reports what is left out" 0 '^install-deps: left out.* bats'
+is "it reports what is left out" 0 '^install-deps: left out.* zsh'
 quick
 steps "again: nothing is left to do" ""
 gone libturbojpeg0-dev
