@@ -23,7 +23,6 @@
 
 #ifdef HD_REF_DOUBLE
 typedef double real;
-#define REAL_FMA fma
 #define REAL_SQRT sqrt
 #define REAL_EXP exp /* gradient checks only: no digest depends on it */
 #define REAL_LOG log
@@ -31,12 +30,14 @@ typedef double real;
 #define REAL_ERF erf
 #else
 typedef float real;
-#define REAL_FMA fmaf
 #define REAL_SQRT sqrtf
 #define REAL_EXP hd__expf
 #define REAL_LOG hd__logf
 #define REAL_TANH hd__tanhf
 #define REAL_ERF hd__erff
+#ifndef REAL_FMA /* where the reference does not say how, see base/fma.h */
+#define REAL_FMA fmaf
+#endif
 #endif
 
 #ifndef HD_OP_CUDA

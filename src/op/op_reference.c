@@ -1,5 +1,11 @@
 /* The reference kernels: every unit of every row, one after the other. Compiled for float and, with HD_REF_DOUBLE, for
  * double. */
+#include "base/fma.h"
+#ifdef HD_REF_DOUBLE
+#define REAL_FMA hd__fma
+#else
+#define REAL_FMA hd__fmaf
+#endif
 #include "op/op_reference.h"
 #include "op/op_headers.h"
 

@@ -463,12 +463,14 @@ static void check_op(hd_op op) {
   diag("%d of %d differ; the worst is %.2g of what is allowed", v.wrong, v.checked, v.worst);
 }
 
-int main(void) {
+/* usage: test_gradients [OPERATION] */
+int main(int argc, char **argv) {
   hd_geom g;
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
-    if (is_differentiable(op) && hd__op_sample(&g, op, 0)) /* else the custom operation */
+    if (is_differentiable(op) && hd__op_sample(&g, op, 0) /* else the custom operation */ &&
+        (argc < 2 || !strcmp(hd__op_info(op)->name, argv[1])))
       check_op(op);
-  for (hd_op op = 0; op < HD_OP_COUNT; op++)
+  for (hd_op op = 0; op < HD_OP_COUNT && argc < 2; op++)
     if (hd__op_sample(&g, op, 0) && op != HD_OP_weigh) /* which test_network_gradients tests */
       ok(called[op], "%s is tested, as differentiated or as the gradient of another operation", hd__op_info(op)->name);
   return done_testing();

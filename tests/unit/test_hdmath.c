@@ -1,8 +1,12 @@
 /* The exp, log, sin and cos of hdmath.h in double: errors against the C library's in long double, the exact cases,
- * and a checksum of many results, the same on every machine and with every compiler, since digests are made of them. */
+ * and a checksum of many results, the same on every machine and with every compiler, since digests are made of them.
+ * And products and sums with one rounding, by the instruction where the CPU has it, against libm's. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/fma.h"
 #include "base/hdmath.h"
 #include "tap.h"
 
@@ -98,10 +102,36 @@ static void test_powers(void) {
   ok(hd__pow_int(0.9, 0) == 1 && hd__pow_int(0, 0) == 1 && hd__pow_int(-2, 5) == -32, "powers 0 and 5");
 }
 
+static bool same(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }
+
+/* Any bits, and sums that nearly cancel, whose last bits a second rounding would change. */
+static void test_fused(void) {
+  uint64_t state = 3;
+  int wrong = 0;
+  for (int i = 0; i < POINTS; i++) {
+    double d[3];
+    float f[6];
+    for (int k = 0; k < 3; k++) {
+      const uint64_t bits = draw(&state);
+      memcpy(&d[k], &bits, sizeof bits);
+      memcpy(&f[2 * k], &bits, sizeof bits);
+    }
+    if (i % 2) {
+      for (int k = 0; k < 3; k++)
+        d[k] = between(&state, -4, 4), f[k] = (float)d[k];
+      d[2] = -d[0] * d[1], f[2] = -f[0] * f[1];
+    }
+    wrong += !same(hd__fma(d[0], d[1], d[2]), fma(d[0], d[1], d[2]));
+    wrong += !same(hd__fmaf(f[0], f[1], f[2]), fmaf(f[0], f[1], f[2]));
+  }
+  is_int(wrong, 0, "a product and a sum with one rounding have libm's bits");
+}
+
 int main(void) {
   for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
     test_errors(&functions[f]);
   test_exact();
   test_powers();
+  test_fused();
   return done_testing();
 }

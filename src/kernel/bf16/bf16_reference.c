@@ -1,6 +1,5 @@
 /* Reference kernels of --precision bf16: scalar loops that state the chains of bf16.h. */
-#include <math.h>
-
+#include "base/fma.h"
 #include "kernel/bf16.h"
 #include "op/linear/linear_form.h"
 
@@ -12,7 +11,7 @@ typedef struct chain {
 
 static void take(chain *c, float a, float b) {
   float *half = c->taken % 2 ? &c->odd : &c->even;
-  *half = fmaf(bf16_round(a), bf16_round(b), *half);
+  *half = hd__fmaf(bf16_round(a), bf16_round(b), *half);
   if (++c->taken < BF16_DEPTH)
     return;
   *c = (chain){.sum = c->sum + (c->even + c->odd)};

@@ -2,6 +2,8 @@
  * group16.h. */
 #pragma once
 
+#include "base/fma.h"
+
 typedef float g16_lanes __attribute__((vector_size(64), aligned(4)));
 typedef int32_t g16_words __attribute__((vector_size(64), aligned(4)));
 typedef struct g16 {
@@ -57,7 +59,21 @@ G16 g16 g16_sub(g16 a, g16 b) { return (g16){a.f - b.f}; }
 G16 g16 g16_mul(g16 a, g16 b) { return (g16){a.f * b.f}; }
 G16 g16 g16_div(g16 a, g16 b) { return (g16){a.f / b.f}; }
 APART g16 g16_sqrt(g16 a) { G16_LANES(sqrtf(a.f[i])); }
-APART g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i])); }
+/* By the instruction where the CPU has it (see base/fma.h), four lanes at a time. */
+APART g16 g16_fma(g16 a, g16 b, g16 c) {
+#ifdef HD_FMA_BY_CPU
+  typedef float four __attribute__((vector_size(16)));
+  if (hd__has_fma()) {
+    four x[4], y[4], sum[4];
+    memcpy(x, &a, sizeof x), memcpy(y, &b, sizeof y), memcpy(sum, &c, sizeof sum);
+    for (int i = 0; i < 4; i++)
+      __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum[i]) : "x"(x[i]), "x"(y[i]));
+    memcpy(&c, sum, sizeof c);
+    return c;
+  }
+#endif
+  G16_LANES(fmaf(a.f[i], b.f[i], c.f[i]));
+}
 
 APART g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
 APART g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }

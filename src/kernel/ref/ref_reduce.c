@@ -1,6 +1,5 @@
 /* Reference reductions, sums of squares and the gathering of samples; float only. */
-#include <math.h>
-
+#include "base/fma.h"
 #include "kernel/kernel.h"
 #include "kernel/ref/ref_fill.h"
 
@@ -17,20 +16,20 @@ static void reduce(float *out, const float *const *term, const hd_reduction *f, 
 static void merge_stats(hd_stats left, hd_stats right, int64_t count, hd_chan factors) {
   for (int64_t i = 0; i < count; i++) {
     float d = right.mean[i] - left.mean[i];
-    left.mean[i] = fmaf(d, factors.share, left.mean[i]);
-    left.m2[i] = fmaf(d * d, factors.both, left.m2[i] + right.m2[i]);
+    left.mean[i] = hd__fmaf(d, factors.share, left.mean[i]);
+    left.m2[i] = hd__fmaf(d * d, factors.both, left.m2[i] + right.m2[i]);
   }
 }
 
 static void average(float *out, const float *average, const float *x, float share, int64_t count) {
   for (int64_t i = 0; i < count; i++)
-    out[i] = fmaf(share, x[i] - average[i], average[i]);
+    out[i] = hd__fmaf(share, x[i] - average[i], average[i]);
 }
 
 static double sum_squares(const float *x, int64_t count) {
   double chain[16] = {0};
   for (int64_t i = 0; i < count; i++)
-    chain[i % 16] = fma((double)x[i], (double)x[i], chain[i % 16]);
+    chain[i % 16] = hd__fma((double)x[i], (double)x[i], chain[i % 16]);
   for (int half = 8; half > 0; half /= 2)
     for (int i = 0; i < half; i++)
       chain[i] = chain[i] + chain[i + half];
@@ -41,14 +40,14 @@ static void gather_u8(float *out, const uint8_t *pixels, int64_t plane, int32_t 
                       const float *shift) {
   for (int64_t i = 0; i < plane; i++)
     for (int32_t c = 0; c < channels; c++)
-      out[i * channels + c] = fmaf((float)pixels[c * plane + i], scale[c], shift[c]);
+      out[i * channels + c] = hd__fmaf((float)pixels[c * plane + i], scale[c], shift[c]);
 }
 
 static void gather_f32(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
                        const float *shift) {
   for (int64_t i = 0; i < plane; i++)
     for (int32_t c = 0; c < channels; c++)
-      out[i * channels + c] = fmaf(pixels[c * plane + i], scale[c], shift[c]);
+      out[i * channels + c] = hd__fmaf(pixels[c * plane + i], scale[c], shift[c]);
 }
 
 void hd__ref_reduce_fill(hd_kernels *table) {
