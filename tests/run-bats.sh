@@ -4,8 +4,7 @@
 cd "$folder" || exit 1
 cat >some.bats <<'FILE'
 load shared
-setup_file() { export ALL=all; words=none names=none file=none; } # this script's names are free
-ended() { false; }
+setup_file() { export ALL=all; }
 setup() { [ "$ALL" = all ]; echo begun; }
 teardown() { [ ! -e torn ]; }
 
@@ -48,7 +47,7 @@ cat >expected <<'END'
 ok 1 passes
 not ok 2 fails in the middle
 # hello
-# (some.bats, line 15) [ 1 = 2 ]
+# (some.bats, line 14) [ 1 = 2 ]
 not ok 3 fails in a function of another file
 # (shared.bash, line 3) false
 not ok 4 fails by its last command
