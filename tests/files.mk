@@ -7,10 +7,11 @@ LOG_DRIVER = $(SHELL) $(top_srcdir)/tests/timed-driver env AM_TAP_AWK='$(AWK)' $
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
-BATS_LOG_COMPILER = bash $(top_srcdir)/tests/cli/run-bats
+BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 # Lists in make's own variables would take stack, which some tests limit.
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/tests/heddle' SRCDIR='$(abs_top_srcdir)' \
-  BUILDDIR='$(abs_top_builddir)'; export HEDDLE SRCDIR BUILDDIR; \
+  BUILDDIR='$(abs_top_builddir)' \
+  BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_THREAD_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   unset MAKEFLAGS MFLAGS MAKEOVERRIDES TESTS TEST_LOGS; \
@@ -67,8 +68,7 @@ cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests
   tests/cli/tokens.bats tests/cli/text_export.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
 script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh tests/fault/kill-everywhere.sh \
   tests/check-abi.sh tests/check-symbols.sh tests/check-layers.sh tests/op-tables.sh tests/check-links.sh \
-  tests/check-columns.sh tests/house.sh tests/model-files.sh tests/check-words.sh tests/tap-total.sh tests/run-bats.sh \
-  tests/tensors.sh
+  tests/check-columns.sh tests/house.sh tests/model-files.sh tests/check-words.sh tests/tap-total.sh tests/tensors.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpu_gradients tests/cuda/test_gpus

@@ -76,10 +76,10 @@ END
 deps --yes
 is "so where sudo is refused" 0 'left out.* scdoc '
 echo 0 >user
-gone scdoc valgrind zsh
+gone scdoc valgrind bats
 : >offline
 deps --yes
-is "so where there is no network" 0 'left out.* zsh scdoc valgrind ('
+is "so where there is no network" 0 'left out.* bats scdoc valgrind ('
 gone scdoc libyaml-dev
 : >offline
 deps --yes
@@ -123,10 +123,10 @@ steps() { # NAME STEPS...: what a run did, in order
   fi
 }
 echo 1000 >user
-gone libturbojpeg0-dev zsh
+gone libturbojpeg0-dev bats
 quick
 steps "quickstart --check without rights configures and builds" configured,made,
-is "it reports what is left out" 0 '^install-deps: left out.* zsh'
+is "it reports what is left out" 0 '^install-deps: left out.* bats'
 quick
 steps "again: nothing is left to do" ""
 gone libturbojpeg0-dev

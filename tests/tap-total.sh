@@ -24,7 +24,7 @@ adds_up() {
 
 log good 1..3 'ok 1 - one' 'PASS: tests/good 1 - one' 'ok 2 - two' 'PASS: tests/good 2 - two' 'ok 3 # SKIP no GPU' \
   'SKIP: tests/good 3 # SKIP no GPU'
-log none '1..0 # SKIP zsh is not installed' 'SKIP: tests/none - zsh is not installed'
+log none '1..0 # SKIP bats is not installed' 'SKIP: tests/none - bats is not installed'
 log bad 1..2 'ok 1 - one' 'PASS: tests/bad 1 - one' 'not ok 2 - two' 'FAIL: tests/bad 2 - two' \
   'ERROR: tests/bad - exited with status 1'
 log crashed 1..1 'ok 1 - one' 'PASS: tests/crashed 1 - one' \

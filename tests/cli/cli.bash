@@ -13,7 +13,6 @@ setup() {
   [ -d "$FEW" ] || { mkdir "$FEW" && "$BUILDDIR/tests/bits/make_idx" "$FEW" 3840 600; }
   FOLDER=$(mktemp -d "$WHERE/heddle-cli.XXXXXX")
   cd "$FOLDER" || return 1
-  PORT=$BASHPID # for ranks that are started by hand: another one for each test
   unset COLUMNS HEDDLE_ISA HEDDLE_DATA HEDDLE_BLAS HEDDLE_SYSROOT HEDDLE_THREAD_SPEEDS HWLOC_SYNTHETIC HWLOC_XMLFILE \
     OPENBLAS_CORETYPE OMP_NUM_THREADS NO_COLOR
   export HOME=$FOLDER

@@ -21,8 +21,7 @@ temporary_files_of() {
 
 # Those of a run alone: not what it has from the shell that started it, nor of the folders of the test and of the build.
 own_temporary_files() {
-  local shell=$BASHPID
-  comm -23 <(temporary_files_of "$CHILD") <(temporary_files_of "$shell") | grep -v "^ $FOLDER/\|^ $BUILDDIR/" || true
+  comm -23 <(temporary_files_of "$CHILD") <(temporary_files_of $$) | grep -v "^ $FOLDER/\|^ $BUILDDIR/" || true
 }
 
 # What process PID left in /dev/shm, newer than the test, in whose name it is a number by itself: other processes come

@@ -22,10 +22,10 @@ start_ranks() {
 start_by_hand() {
   rm -f pipe
   mkfifo pipe
-  RANK=0 WORLD_SIZE=2 MASTER_PORT=$PORT "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r >pipe 2>err 3>&- &
   CHILD=$!
   exec 9<pipe
-  RANK=1 WORLD_SIZE=2 MASTER_PORT=$PORT "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
+  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $ENDLESS --out r 2>err1 3>&- &
   other=$!
   await_line 'step 40:'
 }

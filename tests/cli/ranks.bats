@@ -27,8 +27,8 @@ load ranks
 @test "so do torchrun's variables, by hand, and mpirun" {
   train --threads 1 --out one
   was=$DIGEST
-  RANK=1 WORLD_SIZE=2 MASTER_PORT=$PORT "$HEDDLE" train $TINY --threads 1 --out two >second 2>&1 3>&- &
-  RANK=0 WORLD_SIZE=2 MASTER_PORT=$PORT "$HEDDLE" train $TINY --threads 1 --out two >out
+  RANK=1 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out two >second 2>&1 3>&- &
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out two >out
   wait
   [ "$(digest_of out)" = "$was" ]
   [ ! -s second ]
@@ -74,7 +74,7 @@ load ranks
 
 @test "a supervisor is silent about ranks that ended regularly, and does not exist for ranks with a parent" {
   for r in 1 0; do
-    RANK=$r WORLD_SIZE=2 MASTER_PORT=$PORT "$HEDDLE" train $TINY --threads 1 --out r >out$r 2>err$r 3>&- &
+    RANK=$r WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out r >out$r 2>err$r 3>&- &
   done
   wait
   await_supervisor
@@ -397,7 +397,7 @@ refused() {
 by_hand() {
   local rank=$1
   shift
-  RANK=$rank WORLD_SIZE=2 MASTER_PORT=$PORT timeout 60 "$HEDDLE" train $TINY --threads 1 --out r "$@" >"out-$rank" \
+  RANK=$rank WORLD_SIZE=2 MASTER_PORT=$$ timeout 60 "$HEDDLE" train $TINY --threads 1 --out r "$@" >"out-$rank" \
     2>"err-$rank" 3>&-
 }
 
