@@ -9,9 +9,10 @@ AC_DEFUN([HD_TRY_FLAGS], [
   CFLAGS=$hd_saved_cflags
   AC_MSG_RESULT([$$2])])
 
-# HD_COMPILE_AT_ONCE: after LT_INIT; objects of shared libraries are compiled without the way through libtool.
+# HD_COMPILE_AT_ONCE: after LT_INIT; objects of shared libraries are compiled without the way through libtool. (Static
+# libraries hold the same objects: libtool takes what they are made of from archives, of which it makes one each.)
 AC_DEFUN([HD_COMPILE_AT_ONCE], [
-  AS_IF([test "$enable_shared" = yes && test "$enable_static" = no && test "$lt_prog_compiler_pic" = " -fPIC -DPIC"],
+  AS_IF([test "$enable_shared" = yes && test "$lt_prog_compiler_pic" = " -fPIC -DPIC"],
     [LIBTOOL='/bin/sh $(top_srcdir)/tools/libtool-compile $(SHELL) $(top_builddir)/libtool'])])
 
 # HD_SANITIZERS: --enable-sanitizers.

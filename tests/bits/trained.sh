@@ -27,12 +27,16 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
     (train --threads "$threads" --accumulate "$accumulate" "$@" --max-steps 7 --out "$folder/run" >/dev/null)
     return
   fi
-  train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >/dev/null &
+  # Its line of each step wakes this shell, which ends it once there is the third checkpoint: a loop without a pause
+  # would take a CPU from the run, and a short run outruns a sleep.
+  rm -f "$folder/pipe" && mkfifo "$folder/pipe"
+  train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >"$folder/pipe" &
   child=$!
-  # Wait for the third checkpoint or for the end, whichever comes first; a short run outruns a sleep.
-  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-3" ]; do :; done
+  exec 9<"$folder/pipe"
+  while read -r _ <&9 && [ ! -e "$folder/run/step-3" ]; do :; done
   kill -KILL "$child" 2>/dev/null
   wait "$child" 2>/dev/null
+  exec 9<&-
   return 0
 }
 

@@ -111,7 +111,7 @@ def test_bisect():
     found = heddle.bisect(a, train("bisect-c", lr=0.002), (x, y))
     assert found.verdict == "differ" and found.what == "fc.weight, update" and "lr" in found.settings, found
     assert heddle.bisect(a.folder, train("bisect-d", lr=0.002).folder, (x, y)).step == found.step
-    long = heddle.train("simplenet", "digits", max_steps=6, out=path("long"))
+    long = heddle.train("simplenet", "random:1x28x28", max_steps=6, out=path("long"))
     planted = heddle.bisect(long, inject=(3, 1))
     assert planted.verdict == "differ" and planted.step == 3 and planted.ulps == 1 and planted.planted, planted
     refuses(heddle.UsageError, "expected two runs, or one and inject=, found one", lambda: heddle.bisect(a))
@@ -121,7 +121,7 @@ def test_bisect():
 
 def test_sweep():
     """a sweep trains all combinations, whatever runs side by side, and gives the best run"""
-    found = heddle.sweep({"lr": [0.1, 0.0001], "seed": range(2)}, "simplenet", "digits", max_steps=20, jobs=2,
+    found = heddle.sweep({"lr": [0.1, 0.0001], "seed": range(2)}, "simplenet", "random:1x28x28", max_steps=20, jobs=2,
                          out=path("sweep"))
     assert len(found.runs) == 4 and {run.state for run in found.runs} == {"done"} and len(found.groups) == 2
     assert found.metric == "test_accuracy" and found.runs[0].metric == max(run.metric for run in found.runs)
@@ -129,7 +129,7 @@ def test_sweep():
     assert set(found.runs[0].settings) == {"lr", "seed"}
     best = found.best
     assert round(best.evaluate().accuracy, 6) == round(found.runs[0].metric, 6)
-    again = heddle.sweep(["lr=0.1,0.0001", "seed=0..1"], "simplenet", "digits", max_steps=20, jobs=1,
+    again = heddle.sweep(["lr=0.1,0.0001", "seed=0..1"], "simplenet", "random:1x28x28", max_steps=20, jobs=1,
                          out=path("sweep-2"))
     assert again.table_sha256 == found.table_sha256
     on_arrays = heddle.sweep({"lr": [0.1, 0.01]}, "simplenet", (x, y), max_steps=2, out=path("sweep-3"))
@@ -223,6 +223,6 @@ def test_numbers():
                     lambda: heddle.sweep({"seed": [0, 1]}, "mlp", "digits", max_steps=1, out="s", **{name: number}))
     refuses(heddle.UsageError, "expected the values of lr, found none",
             lambda: heddle.sweep({"lr": []}, "mlp", "digits", max_steps=1, out="s"))
-    flags = heddle.sweep({"no_shuffle": np.array([True, False])}, "mlp", "digits", max_steps=1,
+    flags = heddle.sweep({"no_shuffle": np.array([True, False])}, "mlp", "random:1x28x28", max_steps=1,
                          out=tempfile.mkdtemp() + "/s")
     assert sorted(run.settings["no_shuffle"] for run in flags.runs) == ["false", "true"]

@@ -36,7 +36,8 @@ def shown(page, url):
 
 def test_watch():
     """a session is watched while it trains: losses, a token, this machine alone"""
-    with heddle.Session("simplenet", "digits", max_steps=60, batch=16, log_every=1, out=path("watched")) as session:
+    with heddle.Session("simplenet", "random:1x28x28", max_steps=60, batch=16, log_every=1,
+                        out=path("watched")) as session:
         session.step(20)
         with heddle.watch(session) as page:
             text = shown(page, page.url)
@@ -56,7 +57,7 @@ def test_watch():
 
 def test_end():
     """the page ends with the run, after its last state was fetched"""
-    run = heddle.train("simplenet", "digits", max_steps=5, batch=16, out=path("ended"))
+    run = heddle.train("simplenet", "random:1x28x28", max_steps=5, batch=16, out=path("ended"))
     page = heddle.watch(run)
     text = fetch(page.url)[1]
     while not page.wait(0.1):
@@ -80,7 +81,7 @@ def read_to_the_end(program, url):
 
 def test_command():
     """python -m heddle watch RUN prints the address and ends with the run; bad words are one line"""
-    heddle.train("simplenet", "digits", max_steps=5, batch=16, out=path("command"))
+    heddle.train("simplenet", "random:1x28x28", max_steps=5, batch=16, out=path("command"))
     with subprocess.Popen([sys.executable, "-m", "heddle", "watch", path("command")], stdout=subprocess.PIPE,
                           text=True) as program:
         url = program.stdout.readline().strip()
