@@ -178,7 +178,8 @@ END
 }
 
 @test "a table of predictions has the digits of its numbers" {
-  awk 'BEGIN { print "a,b,price"; for (i = 0; i < 50; i++) printf "%d,%d,%d.5\n", i, i % 7, 1234567 + i * 1001 }' >rows.csv
+  awk 'BEGIN { print "a,b,price"
+    for (i = 0; i < 50; i++) printf "%d,%d,%d.5\n", i, i % 7, 1234567 + i * 1001 }' >rows.csv
   "$HEDDLE" train --data rows.csv --model regression --epochs 1 --out r >out
   "$HEDDLE" predict r rows.csv --csv t.csv --json >out
   tail -n 1 out | grep -o '"outputs": \[[^]]*' | sed 's/.*\[//' >exact
