@@ -276,10 +276,10 @@ static void put_row(const predict *p, const sample *s) {
     const char *name = hd_predictor_class_name(p->predictor, c);
     fprintf(p->csv, ",%d,", c);
     put_cell(p->csv, name ? name : "");
-    fprintf(p->csv, ",%.6g", p->value[c]);
+    fprintf(p->csv, ",%.9g", p->value[c]);
   }
   for (int i = 0; i < p->count; i++)
-    fprintf(p->csv, ",%.6g", p->value[i]);
+    fprintf(p->csv, ",%.9g", p->value[i]);
   fputs("\n", p->csv);
 }
 

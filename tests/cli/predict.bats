@@ -177,6 +177,17 @@ END
   grep -q '^heddle: some/bad.png: ' err
 }
 
+@test "a table of predictions has the digits of its numbers" {
+  awk 'BEGIN { print "a,b,price"
+    for (i = 0; i < 50; i++) printf "%d,%d,%d.5\n", i, i % 7, 1234567 + i * 1001 }' >rows.csv
+  "$HEDDLE" train --data rows.csv --model regression --epochs 1 --out r >out
+  "$HEDDLE" predict r rows.csv --csv t.csv --json >out
+  tail -n 1 out | grep -o '"outputs": \[[^]]*' | sed 's/.*\[//' >exact
+  tail -n +2 t.csv | cut -d , -f 2 | paste - exact >both
+  [ "$(wc -l <both)" -eq 50 ]
+  [ "$(awk '{ d = $1 - $2; if (d > $2 * 1e-8 || -d > $2 * 1e-8) print }' both)" = "" ]
+}
+
 @test "a link to a folder that is listed already lists no picture twice" {
   train --data digits --out r
   mkdir -p some/inside other

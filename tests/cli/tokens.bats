@@ -446,3 +446,14 @@ END
   says "use heddle predict"
   "$HEDDLE" train --model rows.yaml --data rows.csv --normalize none --max-steps 2 --out rows >out
 }
+
+@test "bits per byte count the bytes of what is predicted" {
+  mkdir odd
+  printf 'ab\303\251\303\251b a\n%.0s' {1..20} >odd/train.txt
+  printf 'a%s' "$(printf '\303\251%.0s' {1..16})" >odd/test.txt
+  printf '%s\n' 'model: m' 'input: data' 'layers:' '  - e: {op: embedding, tokens: classes, out: 4}' \
+    '  - h: {op: linear, out: classes}' >m.yaml
+  "$HEDDLE" train --model ./m.yaml --data odd --context 8 --max-steps 1 --out r >out
+  "$HEDDLE" eval r --json >out
+  json_get loss bits_per_byte <out | awk '{ d = $1 / log(2) / 2 - $2; exit d > 1e-6 || d < -1e-6 }'
+}

@@ -186,7 +186,8 @@ static hd_status fill_split(hd_split *split, hd_ctx *ctx, text_split *t, int con
   HD_TRY(measure(split, ctx, &t->own));
   split->count = windows_of(&t->own, context);
   split->tokens = t->own.count;
-  split->token_bytes = (double)hd__token_file_bytes(t->own.file, t->own.first, t->own.count) / (double)t->own.count;
+  const int64_t predicted = t->own.count - 1; /* all but the first */
+  split->token_bytes = (double)hd__token_file_bytes(t->own.file, t->own.first + 1, predicted) / (double)predicted;
   if (!trains)
     return HD_OK;
   split->count = t->own.count >= 2 * (int64_t)context ? t->own.count / context - 1 : 1;

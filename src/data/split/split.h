@@ -61,7 +61,7 @@ struct hd_split {
   hd_window_fn *window;   /* of a text; then labels and targets are NULL, and `classes` tokens are known */
   int64_t offsets;        /* of windows of training: how many there are */
   int64_t tokens;         /* of a text, a validation set among them */
-  double token_bytes;     /* of a token of a text, on average; 0: unknown */
+  double token_bytes;     /* of a predicted token of a text, on average; 0: unknown */
   bool whole_answers;     /* windows are right if all their labels are guessed: tasks, not a text */
   struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */
   int64_t left_out;       /* unreadable ones that are none of the samples */
