@@ -42,7 +42,7 @@ bool hd__parse_double(double *out, const char *text) {
 bool hd__parse_setting(double *out, const char *text) {
   double value;
   const size_t mantissa = strcspn(text, "eE");
-  if (!hd__parse_double(&value, text) || ((float)value == 0 && strcspn(text, "123456789") < mantissa))
+  if (!hd__parse_double(&value, text) || (value == 0 && strcspn(text, "123456789") < mantissa))
     return false;
   *out = value;
   return true;

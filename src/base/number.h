@@ -13,8 +13,8 @@ HD_TOOLS_API bool hd__parse_int64(int64_t *out, const char *text);
  * locale. */
 HD_TOOLS_API bool hd__parse_double(double *out, const char *text);
 
-/* Likewise; false also where float32, in which settings are used, makes 0 of a number that is not 0. */
-HD_TOOLS_API bool hd__parse_setting(double *out, const char *text);
+/* Likewise; false also where a double makes 0 of a number that is not 0. */
+bool hd__parse_setting(double *out, const char *text);
 
 /* The shortest text that hd__parse_double reads as this number; "nan" or "inf", which it does not read. */
 enum { HD_NUMBER_BYTES = 32 };

@@ -170,8 +170,8 @@ own_numbers() {
     2 train --batch 1e3 | write it in digits alone
     2 train --batch many | write a number such as 64
     2 train --lr 0,1 | write a decimal point
-    2 train --lr 1e-400 | float32 makes 0 of it
-    2 train --weight-decay 2e-46 | float32 makes 0 of it
+    2 train --lr 1e-400 | too close to 0 for a double
+    2 train --weight-decay 2e-346 | too close to 0 for a double
     2 train --threads 9999 | lower it to 1024 or less
     2 train --fold 3 | write 2/5
     2 predict r --index x | write one such as 0

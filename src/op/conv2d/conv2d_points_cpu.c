@@ -29,10 +29,10 @@ typedef struct points_block {
 
 /* Some steps of all chains. The upper half of the windows has a pointer of its own, so that few registers hold
  * distances. windows and groups are constants where this is inlined. */
-G16 void add_steps(g16 (*acc)[MOST_GROUPS], const float *x, int64_t x_step, const float *w, int64_t steps, int windows,
-                   int groups) {
+G16 void add_steps(g16 (*acc)[MOST_GROUPS], const points_block *b, int64_t at, int64_t steps, int windows, int groups) {
   const int lower = (windows + 1) / 2;
-  const float *above = x + lower * x_step;
+  const int64_t x_step = b->x_step;
+  const float *x = b->x + at, *w = b->w + at * 16 * groups, *above = x + lower * x_step;
   for (; steps > 0; steps--, x++, above++, w += 16 * groups) {
     g16 wv[MOST_GROUPS];
     UNROLL_FOR (q, groups)
@@ -69,8 +69,8 @@ G16 void put_sums(const points_block *b, g16 (*acc)[MOST_GROUPS], int windows, i
 
 G16 void run_points(const points_block *b, int windows, int groups) {
   g16 acc[MOST_WINDOWS][MOST_GROUPS];
-  const float *x = b->x, *w = b->w, *ahead = b->ahead;
-  const int64_t x_step = b->x_step, rounds = b->run / STEPS;
+  const float *ahead = b->ahead;
+  const int64_t rounds = b->run / STEPS;
   UNROLL_FOR (q, groups) {
     const g16 bias = b->bias ? g16_load_some(b->bias + 16 * q, b->channels - 16 * q) : g16_zero();
     UNROLL_FOR (p, windows)
@@ -78,15 +78,15 @@ G16 void run_points(const points_block *b, int windows, int groups) {
   }
   int fetched = (int)(rounds * FETCHED_ROWS < windows ? windows - rounds * FETCHED_ROWS : 0);
   fetch_outputs(b, 0, fetched, groups);
-  for (int64_t left = rounds; left > 0; left--, x += STEPS, w += STEPS * 16 * groups) {
+  for (int64_t round = 0; round < rounds; round++) {
     if (fetched < windows)
       fetch_outputs(b, fetched, least(windows, fetched + FETCHED_ROWS), groups);
     fetched += FETCHED_ROWS;
     for (int line = b->lines; line > 0; line--, ahead += 16)
       __builtin_prefetch(ahead, 0, 2);
-    add_steps(acc, x, x_step, w, STEPS, windows, groups);
+    add_steps(acc, b, round * STEPS, STEPS, windows, groups);
   }
-  add_steps(acc, x, x_step, w, b->run % STEPS, windows, groups);
+  add_steps(acc, b, rounds * STEPS, b->run % STEPS, windows, groups);
   put_sums(b, acc, windows, groups);
 }
 

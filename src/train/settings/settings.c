@@ -60,7 +60,7 @@ static const char *number_remedy(char remedy[REMEDY_BYTES], const hd_option *opt
   else if (is_number && (number > option->max || digits))
     snprintf(remedy, REMEDY_BYTES, "lower it to %.16g or less", option->max);
   else if (is_number && option->type == HD_OPTION_REAL)
-    snprintf(remedy, REMEDY_BYTES, "float32 makes 0 of it: write 0, or 1e-30 or more");
+    snprintf(remedy, REMEDY_BYTES, "it is too close to 0 for a double: write 0, or 1e-300 or more");
   else if (is_number)
     snprintf(remedy, REMEDY_BYTES, "write it in digits alone");
   else if (strchr(text, ',') && option->type == HD_OPTION_REAL)
