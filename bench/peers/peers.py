@@ -129,8 +129,11 @@ class Peer:
         """Searches the best setting: what is measured from now on. Compiled ones take minutes: they are tried with the
         number of threads that is best for the others."""
         self.tried, self.best = {}, 0
-        opened = [(worker, worker.ask("open", model=model, batch=batch, precision=precision).get("settings", []))
-                  for worker in self.workers]
+        answers = [(worker, worker.ask("open", model=model, batch=batch, precision=precision))
+                   for worker in self.workers]
+        for why in {answer["error"] for _, answer in answers if "error" in answer}:
+            say("%s, %s: left out: %s" % (self.name, model, why))
+        opened = [(worker, answer.get("settings", [])) for worker, answer in answers]
         for worker, settings in opened:
             self.search(worker, [s for s in settings if not s.startswith("compile/")])
         if not eager:
@@ -453,10 +456,11 @@ def main():
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
     limits.update(ISAS.get(args.isa, {}))
-    works = args.work or [work for work in WORKS if args.precision == "f32" or work != "ddp"]
+    works = [os.path.abspath(work) if is_file(work) else work for work in args.work or []]
+    works = works or [work for work in WORKS if args.precision == "f32" or work != "ddp"]
     if args.precision != "f32" and "ddp" in works:
         give_up("--work ddp is float32 alone; leave out --precision %s" % args.precision)
-    folder = find_mnist(args.data_dir) if set(works) - set(TEXTS) else ""
+    folder = find_mnist(args.data_dir) if set(works) & set(WORKS) else ""
     with tempfile.TemporaryDirectory() as scratch:
         heddle = Heddle(args.heddle, folder, args.threads, scratch, args.precision)
         peers = find_peers(args, folder)
