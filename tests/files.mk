@@ -107,7 +107,7 @@ EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/m
   tests/museum/reports.txt tests/museum/try_heddle.py
 EXTRA_DIST += $(cli_tests) $(script_tests) $(bits_tests) $(rare_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/bits/hosts_lib.sh \
-  tests/tap.h tests/tap.sh tests/timed-driver \
+  tests/tap.h tests/tap.sh tests/timed-driver tests/comma.locale \
   tests/scratch.h tests/refused_calls.h tests/unit/rank_scene.h tests/cli/run-bats tests/cli/cli.bash \
   tests/cli/mpi.bash tests/cli/ranks.bash tests/unit/made_up_files.h tests/golden/networks.json
 

@@ -10,10 +10,10 @@ comma_locale() {
   done
   export LOCPATH=${BATS_FILE_TMPDIR:-$PWD}/locales # made once for all tests
   mkdir -p "$LOCPATH"
-  [ -d "$LOCPATH/de_DE.UTF-8" ] || localedef -i de_DE -f UTF-8 "$LOCPATH/de_DE.UTF-8" >/dev/null 2>&1 ||
-    skip "there is no locale with a decimal comma"
-  COMMA=de_DE.UTF-8
-  [ "$(LC_ALL=$COMMA bash -c 'printf %.1f 1')" = 1,0 ] || skip "the locale that was made does not write a comma"
+  [ -d "$LOCPATH/comma" ] ||
+    localedef -c -i "$SRCDIR/tests/comma.locale" -f ANSI_X3.4-1968 "$LOCPATH/comma" >/dev/null 2>&1 || : # it warns
+  COMMA=comma
+  [ "$(LC_ALL=$COMMA bash -c 'printf %.1f 1')" = 1,0 ] || skip "there is no locale with a decimal comma"
 }
 
 @test "a decimal comma in LC_ALL: same digest, same numbers, valid JSON" {

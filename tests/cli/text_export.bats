@@ -2,6 +2,9 @@
 
 load cli
 
+LEVEL=-O0 # takes a compiler half the time
+[ "${HD_DEPTH:-1}" -lt 2 ] || LEVEL=-O2
+
 # A text of 4,000 characters, some of them of two bytes, with quotes and question marks that C reads as something else.
 setup_file() {
   awk 'BEGIN { srand(3); split("the cat sat on a mat é ü \"why??/\" and \\ran", word, " ")
@@ -30,7 +33,7 @@ small_run() {
 same_text() {
   local asked
   "$HEDDLE" export "$1" --c "$1.c" >out
-  cc -O2 -Wall -Wextra -Werror -ffp-contract=off -DHEDDLE_MAIN "$1.c" -o "$1.exe" -lm
+  cc $LEVEL -Wall -Wextra -Werror -ffp-contract=off -DHEDDLE_MAIN "$1.c" -o "$1.exe" -lm
   while read -r asked; do
     eval "\"\$HEDDLE\" generate $1 $asked" >wanted
     eval "./$1.exe $asked" >found
@@ -87,9 +90,9 @@ END
 
 # A model's name is a word of the C file, which has words of its own: text_generator, op_pixels.
 @test "a network has any name, as C too" {
-  narrow sums
   for name in text op main 'a/b */ é' 9lives; do
-    sed "s|^model:.*|model: '$name'|" sums.yaml >named.yaml
+    printf "model: '%s'\ninput: [8]\nlayers:\n  - e: {op: embedding, tokens: classes, out: 4}\n" "$name" >named.yaml
+    printf '  - l: {op: linear, out: classes}\n' >>named.yaml
     small_run named.yaml named
     same_text named
     rm -rf named

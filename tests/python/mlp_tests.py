@@ -257,11 +257,11 @@ def test_run_of_estimator():
 
 def test_partial_fit():
     """partial_fit trains for an epoch, takes classes, and learns in parts"""
-    estimator = HeddleClassifier(hidden=(32,), lr=0.01)
-    for _ in range(60):
+    estimator = HeddleClassifier(hidden=(32,), lr=0.03)
+    for _ in range(20):
         for part in np.array_split(np.arange(120), 2):
             estimator.partial_fit(x[part], y[part], classes=["same", "other"])
-    assert estimator.n_iter_ == 120 and estimator.score(x, y) > 0.9
+    assert estimator.n_iter_ == 40 and estimator.score(x, y) > 0.9
     assert estimator.classes_.tolist() == ["other", "same"]
     one = HeddleClassifier(hidden=(8,)).partial_fit(x[:3], ["same"] * 3, classes=["other", "same", "third"])
     assert one.predict_proba(x).shape == (120, 3)
@@ -271,8 +271,8 @@ def test_partial_fit():
             lambda: estimator.partial_fit(x, y, classes=["same", "x"]))
     refuses(heddle.UsageError, "does not support early_stopping=True",
             lambda: HeddleClassifier(early_stopping=True).partial_fit(x, y))
-    regressor = HeddleRegressor(lr=0.01)
-    for _ in range(80):
+    regressor = HeddleRegressor(lr=0.03)
+    for _ in range(25):
         regressor.partial_fit(x[:60], target[:60]).partial_fit(x[60:], target[60:])
     assert regressor.score(x, target) > 0.9, regressor.score(x, target)
     same = [digest(HeddleRegressor().partial_fit(x, target).partial_fit(x, target)) for _ in range(2)]
