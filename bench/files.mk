@@ -2,9 +2,8 @@
 check_PROGRAMS += bench/bench_kernels bench/bench_linear bench/bench_threads bench/bench_topology bench/count_steps
 
 # Instructions of a step, against those recorded.
-EXTRA_DIST += bench/performance_table bench/random_networks bench/usual_networks bench/recipe_seeds bench/instructions \
-  bench/instructions.txt \
-  bench/tables bench/estimators bench/gpu_instructions bench/museum
+EXTRA_DIST += bench/performance_table bench/random_networks bench/usual_networks bench/recipe_seeds bench/fine_tune \
+  bench/instructions bench/instructions.txt bench/tables bench/estimators bench/gpu_instructions bench/museum
 
 # Networks that no kernel was tuned for.
 EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/pointwise.yaml \

@@ -44,6 +44,7 @@ static void test_classes(void) {
       "1,-2.5,0\n0.125,3e4,2\n",
       ("\xef\xbb\xbf"
        "1,-2.5,0\r\n\r\n0.125,3e4,2"),
+      "a,b,class\r1,-2.5,0\r\r0.125,3e4,2\r",
       "a,b,class\n1,-2.5,0\n0.125,3e4,2\n\n\n",
       "a,label,b\n1,0,-2.5\n0.125,2,3e4\n",
       "\"label\",\"a, first\",\"b \"\"second\"\"\"\n0,\"1\",-2.5\n2, 0.125 ,3e4\n",

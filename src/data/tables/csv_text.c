@@ -19,14 +19,14 @@ hd_csv_cursor hd__csv_begin(const hd_mapping *file, const char *path) {
   return c;
 }
 
-static bool at_line_end(const hd_csv_cursor *c) {
-  return c->at == c->end || *c->at == '\n' || (*c->at == '\r' && (c->at + 1 == c->end || c->at[1] == '\n'));
-}
+/* Lines end with LF, CR LF, or CR alone, as spreadsheets on a Mac wrote them. */
+static bool at_line_end(const hd_csv_cursor *c) { return c->at == c->end || *c->at == '\n' || *c->at == '\r'; }
 
 static void end_line(hd_csv_cursor *c) {
-  if (c->at < c->end && *c->at == '\r')
+  const bool returned = c->at < c->end && *c->at == '\r';
+  if (returned)
     c->at++;
-  if (c->at < c->end)
+  if (c->at < c->end && (!returned || *c->at == '\n'))
     c->at++;
   c->line++;
 }
