@@ -104,6 +104,10 @@ static void test_bad(void) {
       {"1,2,0\n\n3,4,5,0\n", "1,2,0\n", "train.csv:3: expected 3 fields as in the first line, found 4"},
       {"c,b,class\n\"x\ny\",2,0\n3,3,1,1\n", "1,2,0\n",
        "train.csv:4: expected 3 fields as in the first line, found 4"}, /* a field holds the end of a line */
+      {"c,b,class\r\"x\ry\",2,0\r3,3,1,1\r", "1,2,0\n",
+       "train.csv:4: expected 3 fields as in the first line, found 4"}, /* lines end with CR alone */
+      {"c,b,class\r\n\"x\r\ny\",2,0\r\n3,3,1,1\r\n", "1,2,0\n",
+       "train.csv:4: expected 3 fields as in the first line, found 4"},
       {"a,b,c\n1,2,0\n", "a,b,c\n1,x,0\n", "test.csv:2: expected a finite number in column 'b', found 'x'"},
       {"1,2,0\n", "a,b,c\n1,2,0\n", "test.csv:1: expected no header as in training, found one"},
       {"a,b,c\n1,2,0\n", "1,2,0\n", "test.csv:1: expected the label's column 'c' in the first line, found none"},

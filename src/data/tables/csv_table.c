@@ -316,9 +316,7 @@ static hd_status read_row(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c, int32_
 
 /* An upper bound of the rows below the first line: each has a line's end and a byte for each column. */
 static int64_t most_rows(const hd_csv_table *t, const hd_csv_cursor *from) {
-  int64_t lines = 1;
-  for (const char *at = from->at; (at = memchr(at, '\n', (size_t)(from->end - at))) != NULL; at++)
-    lines++;
+  const int64_t lines = 1 + hd__csv_line_ends(from->at, from->end);
   const int64_t fit = (from->end - from->at) / t->columns + 1;
   return lines < fit ? lines : fit;
 }

@@ -19,7 +19,6 @@ hd_csv_cursor hd__csv_begin(const hd_mapping *file, const char *path) {
   return c;
 }
 
-/* Lines end with LF, CR LF, or CR alone, as spreadsheets on a Mac wrote them. */
 static bool at_line_end(const hd_csv_cursor *c) { return c->at == c->end || *c->at == '\n' || *c->at == '\r'; }
 
 static void end_line(hd_csv_cursor *c) {
@@ -29,6 +28,15 @@ static void end_line(hd_csv_cursor *c) {
   if (c->at < c->end && (!returned || *c->at == '\n'))
     c->at++;
   c->line++;
+}
+
+int64_t hd__csv_line_ends(const char *from, const char *to) {
+  int64_t ends = 0;
+  for (const char *at = from; (at = memchr(at, '\n', (size_t)(to - at))) != NULL; at++)
+    ends++;
+  for (const char *at = from; (at = memchr(at, '\r', (size_t)(to - at))) != NULL; at++)
+    ends += at + 1 == to || at[1] != '\n';
+  return ends;
 }
 
 bool hd__csv_more(hd_csv_cursor *c) {
@@ -42,10 +50,9 @@ static bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 static hd_status read_quoted(hd_csv_field *out, hd_csv_cursor *c, hd_ctx *ctx) {
   const int64_t line = c->line;
   const char *from = ++c->at;
-  for (; c->at < c->end && (*c->at != '"' || (c->at + 1 < c->end && c->at[1] == '"')); c->at++) {
-    c->line += *c->at == '\n';
+  for (; c->at < c->end && (*c->at != '"' || (c->at + 1 < c->end && c->at[1] == '"')); c->at++)
     c->at += *c->at == '"';
-  }
+  c->line += hd__csv_line_ends(from, c->at);
   *out = (hd_csv_field){from, (size_t)(c->at - from), true};
   if (c->at == c->end)
     return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a quote at the end of a field, found the file's end; add one",

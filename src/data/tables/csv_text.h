@@ -1,7 +1,8 @@
 /* The text of a CSV file: lines of fields, as RFC 4180 has them.
  *
  * Fields are separated by commas. A field in double quotes may hold commas, line ends and, doubled, quotes. Lines end
- * with LF or CRLF; empty lines are ignored, and spaces around a field. Every error names the line. */
+ * with LF, CR LF, or CR alone, as spreadsheets on a Mac wrote them; empty lines are ignored, and spaces around a field.
+ * Every error names the line. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,6 +25,9 @@ typedef struct hd_csv_cursor {
 } hd_csv_cursor;
 
 hd_csv_cursor hd__csv_begin(const hd_mapping *file, const char *path);
+
+/* The number of line ends from `from` to before `to`. No row takes less than one, but for the last. */
+int64_t hd__csv_line_ends(const char *from, const char *to);
 
 /* Skips empty lines; false at the end. */
 bool hd__csv_more(hd_csv_cursor *cursor);

@@ -32,14 +32,12 @@ static bool is_control(char byte) { return (unsigned char)byte < ' ' || byte == 
 /* Texts become JSON and lines of output, and must stay different there. */
 static hd_status check_text(hd_ctx *ctx, const hd_csv_table *t, const hd_csv_field *f, const char *name) {
   char text[HD_CSV_NAME_BYTES];
-  int64_t line = 1;
   size_t control = 0;
   if (hd__csv_text(text, sizeof text, f))
     return HD_OK;
   while (control < f->length && !is_control(f->at[control]))
     control++;
-  for (const char *at = (const char *)t->file.bytes; at < f->at; at++)
-    line += *at == '\n';
+  const int64_t line = 1 + hd__csv_line_ends((const char *)t->file.bytes, f->at);
   if (control < f->length)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s:%lld: expected text without line breaks and other control characters in %s, found '%.48s'; "
