@@ -50,10 +50,33 @@ static void keep_plugins_out(void) {
   hd__environment_during((const char *const[]){"HWLOC_PLUGINS_PATH=/dev/null", NULL}, open_kept, NULL);
 }
 
+/* hwloc holds a lock while it makes, copies or destroys a topology. A fork waits for this one around it, so that no
+ * thread that a child has not got holds either there. */
+static pthread_mutex_t hwloc_calls = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_calls(void) { pthread_mutex_lock(&hwloc_calls); }
+static void end_calls(void) { pthread_mutex_unlock(&hwloc_calls); }
+static void expect_forks(void) { pthread_atfork(lock_calls, end_calls, end_calls); }
+
+static void begin_calls(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, expect_forks);
+  lock_calls();
+}
+
 static int start(hwloc_topology_t *machine) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
+  begin_calls();
   pthread_once(&once, keep_plugins_out);
-  return hwloc_topology_init(machine);
+  const int failed = hwloc_topology_init(machine);
+  end_calls();
+  return failed;
+}
+
+static void destroy(hwloc_topology_t machine) {
+  begin_calls();
+  hwloc_topology_destroy(machine);
+  end_calls();
 }
 
 static bool is_xml(const char *description) {
@@ -62,25 +85,11 @@ static bool is_xml(const char *description) {
 }
 
 /* This machine as it was found first, for as long as as many CPUs are online: hwloc reads hundreds of files, which
- * takes longer than training a small network. A fork waits for the lock, so that no thread that a child has not got
- * holds it there. */
+ * takes longer than training a small network. Read and written between begin_calls and end_calls. */
 static struct {
-  pthread_mutex_t lock;
   hwloc_topology_t found;
   long online;
-  bool is_safe; /* forks do wait */
-} found_here = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void lock_found(void) { pthread_mutex_lock(&found_here.lock); }
-static void unlock_found(void) { pthread_mutex_unlock(&found_here.lock); }
-static void expect_forks(void) { found_here.is_safe = pthread_atfork(lock_found, unlock_found, unlock_found) == 0; }
-
-/* False: nothing can be kept here. */
-static bool can_keep(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, expect_forks);
-  return found_here.is_safe;
-}
+} found_here;
 
 /* Whether environment variables of hwloc's describe another machine. */
 static bool is_described(void) {
@@ -95,27 +104,24 @@ static bool is_described(void) {
 /* A copy of what was found; NULL: nothing yet. */
 static hwloc_topology_t copy_found(void) {
   hwloc_topology_t copy = NULL;
-  if (!can_keep())
-    return NULL;
-  lock_found();
+  begin_calls();
   if (found_here.found && found_here.online == sysconf(_SC_NPROCESSORS_ONLN) &&
       hwloc_topology_dup(&copy, found_here.found) != 0)
     copy = NULL;
-  unlock_found();
+  end_calls();
   return copy;
 }
 
 static void keep_found(hwloc_topology_t machine) {
   hwloc_topology_t copy;
-  if (!can_keep() || hwloc_topology_dup(&copy, machine) != 0)
-    return;
-  lock_found();
-  hwloc_topology_t before = found_here.found;
-  found_here.found = copy;
-  found_here.online = sysconf(_SC_NPROCESSORS_ONLN);
-  unlock_found();
-  if (before)
-    hwloc_topology_destroy(before);
+  begin_calls();
+  if (hwloc_topology_dup(&copy, machine) == 0) {
+    if (found_here.found)
+      hwloc_topology_destroy(found_here.found);
+    found_here.found = copy;
+    found_here.online = sysconf(_SC_NPROCESSORS_ONLN);
+  }
+  end_calls();
 }
 
 /* `description` NULL: this machine, or the one that hwloc's environment variables name. */
@@ -136,7 +142,7 @@ static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *descri
       keep_found(*machine);
     return HD_OK;
   }
-  hwloc_topology_destroy(*machine);
+  destroy(*machine);
   *machine = NULL;
   if (description)
     return hd__fail(ctx, HD_E_USAGE,
@@ -335,7 +341,7 @@ static void take_mask(hwloc_bitmap_t usable, hwloc_topology_t machine) {
 }
 
 /* Objects of hwloc that end with their scope. */
-HD_RELEASER(release_machine, struct hwloc_topology, hwloc_topology_destroy)
+HD_RELEASER(release_machine, struct hwloc_topology, destroy)
 HD_RELEASER(release_bitmap, struct hwloc_bitmap_s, hwloc_bitmap_free)
 #define MACHINE HD_RELEASED(release_machine) hwloc_topology_t
 #define BITMAP HD_RELEASED(release_bitmap) hwloc_bitmap_t

@@ -1,6 +1,7 @@
 /* Reading a table once, to determine its structure: see csv_table.h. */
 #include "data/tables/csv_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +358,7 @@ static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_
     const int64_t line = c.line;
     more = hd__csv_more(&c);
     HD_TRY(refuse_empty_line(t, ctx, line, c.line));
+    assert(!more || t->count < room);
     if (more)
       HD_TRY(read_row(t, ctx, &c, most));
   }

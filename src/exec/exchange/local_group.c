@@ -156,6 +156,14 @@ void hd__local_group_keep_process(hd_local_group *group) {
     atomic_store(&group->acknowledged, true);
 }
 
+bool hd__local_group_lost(hd_process_state *process, const hd_local_group *group, int rank) {
+  const hd_rank_view view = hd__local_group_view(group, rank);
+  if (view.state != HD_RANK_JOINED)
+    return false;
+  *process = hd__process_read(view.pid, view.start);
+  return process->has_ended && hd__local_group_view(group, rank).state == HD_RANK_JOINED;
+}
+
 static bool is_first_left(const hd_local_group *group, const hd_fault *fault) {
   for (int r = 0; r < group->rank; r++) {
     const hd_rank_view view = hd__local_group_view(group, r);

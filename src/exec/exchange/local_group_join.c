@@ -162,15 +162,14 @@ static void check_processes(hd_local_group *group) {
   if (head->parent && hd__process_read(head->parent, head->parent_start).has_ended)
     hd__local_group_break(group, &(hd_fault){.kind = HD_FAULT_PARENT, .pid = head->parent, .step = -1});
   for (int r = 0; r < group->ranks; r++) {
-    hd_rank_view view = hd__local_group_view(group, r);
-    if (view.state != HD_RANK_JOINED)
+    hd_process_state process;
+    if (!hd__local_group_lost(&process, group, r))
       continue;
-    const hd_process_state process = hd__process_read(view.pid, view.start);
+    const hd_rank_view view = hd__local_group_view(group, r);
     hd_fault fault = {.kind = HD_FAULT_GONE, .rank = r, .pid = view.pid, .step = view.step};
     if (process.end_is_known)
       hd__fault_of_end(&fault, process.end);
-    if (process.has_ended)
-      hd__local_group_break(group, &fault);
+    hd__local_group_break(group, &fault);
   }
 }
 

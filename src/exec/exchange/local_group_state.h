@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exec/exchange/local_group.h"
+#include "platform/process.h"
 
 typedef struct rank_slot {
   _Alignas(128) atomic_int state;
@@ -59,6 +60,10 @@ struct hd_local_group {
 
 /* Sets the addresses of the parts before the blocks, unless `base` is NULL; returns their size. */
 size_t hd__local_group_lay_out(hd_local_group *local, char *base, int ranks);
+
+/* Whether a rank's process ended before the rank left, and how. Whether it has left is read last: it may leave and end
+ * between two looks. */
+bool hd__local_group_lost(hd_process_state *process, const hd_local_group *group, int rank);
 
 /* The parent's pid and start, 0: none. */
 int hd__local_group_parent(const hd_local_group *local, uint64_t *start);

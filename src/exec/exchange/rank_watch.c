@@ -120,9 +120,8 @@ static void end_process(hd_watch *w) {
 static void check_for_ended(hd_watch *w) {
   const int ranks = hd__local_group_ranks(w->local);
   for (int r = 0; r < ranks; r++) {
-    const hd_rank_view view = hd__local_group_view(w->local, r);
-    if (w->fd[r].fd < 0 && r != hd__local_group_rank(w->local) && view.state == HD_RANK_JOINED &&
-        hd__process_read(view.pid, view.start).has_ended)
+    hd_process_state process;
+    if (w->fd[r].fd < 0 && r != hd__local_group_rank(w->local) && hd__local_group_lost(&process, w->local, r))
       note_end(w->local, r);
   }
   uint64_t start;
