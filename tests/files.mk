@@ -132,6 +132,8 @@ tests_plan_test_networks_SOURCES = tests/plan/test_networks.c tests/plan/drawn_n
 
 tests_unit_test_caches_SOURCES = tests/unit/test_caches.c tests/unit/other_cpus.h
 tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpus.h
+# It counts comparisons.
+tests_unit_test_onnx_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strcmp
 tests_unit_test_openmp_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h tests/unit/comma_locale.h
 tests_unit_test_rows_SOURCES = tests/unit/test_rows.c
