@@ -1,5 +1,5 @@
-/* ONNX files of many nodes with long names: names are compared a bounded number of times for each node, most often to see
- * whether an expression of those before is an activation. The bytes are written here, in protocol buffers' wire format;
+/* ONNX files of many nodes with long names: a node compares names a bounded number of times, most often to see whether
+ * an expression of those before is an activation. The bytes are written here, in protocol buffers' wire format;
  * comparisons are counted in a strcmp that the linker puts in place of the C library's (tests/files.mk). */
 #include "tap.h"
 
