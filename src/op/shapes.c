@@ -21,7 +21,7 @@ static int32_t whole(int64_t pixels) { return pixels < 0 || pixels > INT_MAX ? 0
 static int32_t output_side(const hd_geom *g, int axis, int64_t input, int64_t reach, int64_t step, int64_t padding) {
   if (g->sides.out[axis])
     return g->sides.out[axis];
-  if (g->window.ceil_mode && input + 2 * padding >= reach) {
+  if (g->window.ceil_mode && input + 2 * padding + step - 1 >= reach) {
     const int64_t last = (input + 2 * padding - reach + step - 1) / step; /* it begins in the image, or before it */
     return whole(last - (last * step >= input + padding) + 1);
   }

@@ -25,6 +25,11 @@ static hd_status check(const hd_schedule *s, hd_ctx *ctx, int64_t steps) {
                     s->rule->name, (long long)s->warmup);
   if (s->warmup < steps)
     return HD_OK;
+  if (s->end < INT64_MAX)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "parameters: expected a warmup of fewer than the %lld steps of their epochs, found %lld; give "
+                    "'warmup: 0' or more epochs",
+                    (long long)steps, (long long)s->warmup);
   return hd__fail(ctx, HD_E_USAGE,
                   "--warmup expects fewer than the %lld steps of all epochs, found %lld; use fewer or more --epochs",
                   (long long)steps, (long long)s->warmup);
@@ -73,9 +78,10 @@ void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *mom
 
 void hd__schedule_scale(hd_schedule *s, double factor) { s->curve.lr = s->settings.value[HD_SET_lr] * factor; }
 
+/* Of a step of the parameters, counted from their first. */
 static double momentum_at(const hd_schedule *s, int64_t step) {
   double lr, momentum;
-  hd__schedule_at(s, step, &lr, &momentum);
+  hd__schedule_at(s, s->first + step, &lr, &momentum);
   return momentum;
 }
 

@@ -5,6 +5,7 @@
  * parameters. */
 #include <math.h>
 
+#include "optimizer/schedule_rules.h"
 #include "plan/passes.h"
 
 /* The group of these settings, created if needed; -1 if there is no room. */
@@ -48,12 +49,28 @@ static hd_status check(const hd_plan *plan, hd_ctx *ctx, const hd_param *param, 
   return HD_OK;
 }
 
+/* A setting given by a rule must be one that the parameter's schedule has, too. */
+static hd_status check_schedule(const hd_plan *plan, hd_ctx *ctx, const hd_param *param,
+                                const hd_update_settings *settings) {
+  const hd_curve_rule *curve = hd__curve_at((int)settings->value[HD_SET_schedule]);
+  char others[HD_OPTIMIZERS_BYTES];
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++)
+    if (!isnan(param->update.value[s->value]) && *hd__curves_list(others, sizeof others, s->value, " or ") &&
+        !hd__curve_takes(curve, s->value))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "parameters: expected %s for the schedule %s, found it for '%s' with %s; leave it out, or give "
+                      "the rule another schedule",
+                      s->name, others, plan->graph->values[param->value].name, curve->name);
+  return HD_OK;
+}
+
 static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_settings *run) {
   const hd_param *param = &plan->graph->params[p];
   hd_update_settings settings = *run;
   hd__update_settings_overlay(&settings, &param->update);
   HD_TRY(check(plan, ctx, param, &settings));
   hd__optimizer_complete(&settings);
+  HD_TRY(check_schedule(plan, ctx, param, &settings));
   const int group = group_of(plan, &settings, param->later);
   if (group < 0)
     return hd__fail(ctx, HD_E_USAGE,

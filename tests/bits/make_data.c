@@ -13,6 +13,8 @@
  *   shape-pictures  the same as train/images/NUMBER.png and train/masks/NUMBER.png, and in test/
  *   shape-turned  these with the classes 0 and 2 exchanged
  *   shape-sizes  these in several sizes, by the nearest pixel, their masks with a palette
+ *   shape-palettes  these in one size, every second mask with another order of colours in its palette
+ *   shape-white  these with 255 in the shapes and in the first row, 0 around them
  *   rows    a folder of .npy files of float32 noise of mean 0, for networks of any input and number of outputs; three
  *           more arguments: CxHxW, outputs, and what is trained to: classes, targets, or heads, of which the first is
            the number of one of three classes and the last one 0 or 1 */
@@ -257,7 +259,7 @@ static void draw_shape(uint8_t *planes, uint8_t *mask, int split, int64_t n) {
 static int write_larger(const char *path, int64_t n, const uint8_t *pixels, int channels) {
   const int sizes = !strcmp(kind, "shape-sizes"), width = SHAPE_SIDE + (sizes ? (int)(n % 3) * 6 : 0);
   const int height = SHAPE_SIDE + (sizes ? (int)(n % 2) * 4 : 0);
-  const int colours = sizes && channels == 1;
+  const int palettes = !strcmp(kind, "shape-palettes"), colours = (sizes || palettes) && channels == 1;
   uint8_t larger[3 * (SHAPE_SIDE + 12) * (SHAPE_SIDE + 4)], palette[256 * 3] = {20, 30, 40, 250, 10, 10, 10, 10, 250};
   png_image image = {.version = PNG_IMAGE_VERSION,
                      .width = (uint32_t)width,
@@ -266,6 +268,8 @@ static int write_larger(const char *path, int64_t n, const uint8_t *pixels, int 
                                : channels == 1 ? PNG_FORMAT_GRAY
                                                : PNG_FORMAT_RGB,
                      .colormap_entries = colours ? 256 : 0};
+  if (palettes && n % 2 == 1)
+    memcpy(palette + 3, (uint8_t[6]){10, 10, 250, 250, 10, 10}, 6);
   for (int i = 0; i < width * height; i++) {
     const int y = i / width * SHAPE_SIDE / height, x = i % width * SHAPE_SIDE / width;
     memcpy(larger + i * channels, pixels + (y * SHAPE_SIDE + x) * channels, (size_t)channels);
@@ -279,7 +283,9 @@ static int write_shape(const char *part, int64_t n, const uint8_t *planes, const
   for (int i = 0; i < 3 * SHAPE_PIXELS; i++)
     pixels[i] = planes[i % 3 * SHAPE_PIXELS + i / 3];
   for (int i = 0; i < SHAPE_PIXELS; i++)
-    turned[i] = mask[i] <= 2 && !strcmp(kind, "shape-turned") ? 2 - mask[i] : mask[i];
+    turned[i] = mask[i] <= 2 && !strcmp(kind, "shape-turned") ? 2 - mask[i]
+                : mask[i] > 0 && !strcmp(kind, "shape-white") ? VOID
+                                                              : mask[i];
   snprintf(path, sizeof path, "%s/%s/images/%03d.png", where, part, (int)n);
   if (!write_larger(path, n, pixels, 3))
     return 0;

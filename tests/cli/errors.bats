@@ -273,6 +273,8 @@ END
     2 train $TINY --optimizer muon | muon | found 'fc | of shape | optimizer: sgd
     2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]' | ns_steps | muon | of adamw
     2 train $TINY --parameters '[{match: "*.bias", schedule: step}]' | step_size
+    2 train $TINY --parameters '[{match: "*.bias", gamma: 0.5}]' | gamma for the schedule step | with const
+    2 train $TINY --parameters '[{match: "*.bias", epochs: 1, warmup: 60}]' | a warmup of fewer than the 60 | found 60
     2 train $TINY --parameters '[{match: "*.bias", epochs: 0}]' | 'epochs' | '0'
     2 train $TINY --parameters '[{match: "*.bias", shedule: step}]' | did you mean 'schedule'?
     2 train --schedule onecycle --warmup 5 | --warmup | onecycle

@@ -74,7 +74,10 @@ png_head() { od -An -tu1 -j16 -N10 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 +
   "$BUILDDIR/tests/bits/make_data" shape-sizes sizes 48 16
   fails 1 train --model unet-small --data sizes --max-steps 1
   says "expected samples of one size" "sizes/train/images/000.png: 16x16 and " "001.png: 22x20" "resize: [64, 64]"
-  printf 'ground\n\ndisc\nbar\n' >sizes/classes.txt
+  printf '\357\273\277ground\n\ndisc\nbar\n\n' >sizes/classes.txt
+  fails 1 data sizes
+  says "sizes/classes.txt" "a name in each line" "in front of 'disc"
+  printf '\357\273\277ground\r\ndisc\r\nbar\r\n\r\n' >sizes/classes.txt
   "$HEDDLE" train --model unet-small --data sizes --epochs 6 --lr 0.01 --batch 16 --out r --json \
     --transforms '[horizontal_flip, {resize: [16, 16]}, to_float, normalise]' >out
   [ "$(json_get test_iou <out | awk '{ print ($1 > 0.5) }')" = 1 ]
@@ -209,6 +212,25 @@ END
   cp large/train/c0/000.png bad/images/004.png
   fails 1 data bad
   says "bad/masks/004.png: expected a mask of 32x32 as its picture, found 16x16"
+  cp photos/train/images/004.png bad/images
+  cp photos/train/images/003.png bad/images/003.k.png
+  cp photos/train/masks/003.png bad/masks/003.k.png
+  cp photos/train/images/003.png bad/images/003.jpg
+  fails 1 data bad
+  says "expected a mask for each picture, found 6 for 7"
+  fails 1 bench loader --data photos
+  says "photos: expected samples with one target each, found a class for each pixel"
+}
+
+@test "numbers of masks are those of one palette; masks in black and white are named" {
+  "$BUILDDIR/tests/bits/make_data" shape-palettes photos 4 2
+  fails 1 data photos
+  says "photos/train/masks/00" "expected the colour #" "as the first mask has it" "save all masks with one palette"
+  rm photos/*/*/00[13].png
+  "$HEDDLE" data photos
+  "$BUILDDIR/tests/bits/make_data" shape-white white 4 2
+  "$HEDDLE" data white >out 2>&1
+  grep -q 'no pixel of the training masks has a class other than 0: .*255 is no class, write 1 if' out
 }
 
 @test "a model, a loss, options that expect one label are refused" {

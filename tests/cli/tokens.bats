@@ -83,6 +83,18 @@ run_of() {
     for (c = 0; c < 256; c++) if (seen[c]) token[c] = k++
     for (i = 0; i < n; i++) printf "\\%03o\\0", token[b[i]] }' >tokens
   printf "$(cat tokens)" >a.bin
+  { printf '\241\331\064\001\007\0\0\0\270\013\0\0' # llm.c's header for 3,000 numbers of 32 bits
+    head -c 1012 /dev/zero; printf "$(sed 's/\\0\\/\\0\\0\\0\\/g; s/$/\\0\\0/' tokens)"; } >wide.bin
+  run_of --data wide.bin --out w
+  [ "$(digest_of out)" = "$digest" ]
+  tail -c +1025 wide.bin >plain.bin
+  "$HEDDLE" data plain.bin --context 8 >note 2>&1
+  grep -q 'plain.bin: every second token is 0, as if numbers of 32 bits had been written' note
+  mkdir both
+  cp a.bin both/train.bin
+  cp a.bin both/test.bin
+  "$HEDDLE" data both --context 8 --json >note
+  [ "$(json_get tokens <note)" = 3000 ] || { cat note; return 1; }
   run_of --data a.bin --out b
   [ "$(digest_of out)" = "$digest" ]
   grep -q '"train_samples": 336' b/run.json

@@ -168,6 +168,8 @@ static void test_bad(void) {
   train.count = 50;
   other = custom, other.name = "digits";
   refused(&train, other, HD_E_USAGE, "found 'digits'", "a built-in name");
+  other.name = "sums";
+  refused(&train, other, HD_E_USAGE, "found 'sums'", "another built-in name");
   other.name = "a/b";
   refused(&train, other, HD_E_USAGE, "found 'a/b'", "a name that is a path");
   other = custom, other.channels = 65;

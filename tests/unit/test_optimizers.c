@@ -205,26 +205,31 @@ static void test_corrections(void) {
   const formula f = {.beta1 = 0.9, .momentum_decay = 0.004};
   const hd_schedule constant = schedule_of("optimizer nadam"), cycle = schedule_of("optimizer nadam schedule onecycle");
   static const int64_t steps[] = {0, 1, 9, 99, 399, 999};
-  double worst[2] = {0}, product[2] = {1, 1};
+  hd_schedule later = cycle; /* of parameters that are trained from a later step on */
+  later.first = 300;
+  double worst[3] = {0}, product[3] = {1, 1, 1};
   for (int64_t t = 1, at = 0; t <= 1000; t++) {
-    hd_hyper hyper[2];
-    double lr[2], beta[2];
+    hd_hyper hyper[3];
+    double lr[3], beta[3];
     hd__schedule_at(&constant, t - 1, &lr[0], &beta[0]);
     hd__schedule_at(&cycle, t - 1, &lr[1], &beta[1]);
-    for (int k = 0; k < 2; k++)
+    hd__schedule_at(&later, later.first + t - 1, &lr[2], &beta[2]);
+    for (int k = 0; k < 3; k++)
       product[k] *= mu(&f, (int)t) / 0.9 * beta[k];
     if (steps[at] != t - 1)
       continue;
     at++;
     hd__schedule_hyper(&hyper[0], &constant, t - 1);
     hd__schedule_hyper(&hyper[1], &cycle, t - 1);
-    for (int k = 0; k < 2; k++) {
+    hd__schedule_hyper(&hyper[2], &later, later.first + t - 1);
+    for (int k = 0; k < 3; k++) {
       const double of_gradient = lr[k] * (1 - mu(&f, (int)t) / 0.9 * beta[k]) / (1 - product[k]);
       worst[k] = fmax(worst[k], fabs((double)hyper[k].gradient_step / of_gradient - 1));
     }
   }
   ok(worst[0] < 1e-7, "nadam: the product of all its mu (%.1e)", worst[0]);
   ok(worst[1] < 1e-7, "and under a cycle (%.1e)", worst[1]);
+  ok(worst[2] < 1e-7, "and under the later part of one (%.1e)", worst[2]);
 }
 
 /* A variance that rounding makes negative is none. */

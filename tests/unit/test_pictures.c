@@ -631,6 +631,39 @@ static void test_jpeg_changes(void) {
   tjDestroy(pack);
 }
 
+/* Bytes in front of the end are harmless. Bytes in front of another marker are a warning too, behind which the library
+ * tells no other: whether the rest is whole is not known. */
+static void test_jpeg_warnings(void) {
+  enum { SIDE = 32, ADDED = 4 };
+  const int size[2] = {SIDE, SIDE};
+  uint8_t rgb[3 * SIDE * SIDE], planes[SIDE * SIDE], *bytes = NULL, *more = NULL;
+  unsigned long length = 0, at = 0;
+  for (int i = 0; i < 3 * SIDE * SIDE; i++)
+    rgb[i] = (uint8_t)(i * i * 7 / 5);
+  tjhandle pack = tjInitCompress();
+  setenv("TJ_RESTART", "1", 1);
+  is_int(tjCompress2(pack, rgb, SIDE, 0, SIDE, TJPF_RGB, &bytes, &length, TJSAMP_GRAY, 90, 0), 0,
+         "a JPEG with restart markers is packed");
+  unsetenv("TJ_RESTART");
+  more = malloc(length + ADDED);
+  for (int marker = 0xd0; marker <= 0xd9; marker += 0xd9 - 0xd0) {
+    for (at = length - 2; at > 0 && (bytes[at] != 0xff || bytes[at + 1] != marker);)
+      at--;
+    memcpy(more, bytes, at);
+    memcpy(more + at, "\1\2\3\4", ADDED);
+    memcpy(more + at + ADDED, bytes + at, length - at);
+    const hd_picture_file file = {"p.jpg", more, length + ADDED}, half = {"p.jpg", more, (length + at) / 2};
+    if (marker == 0xd9)
+      is_int(hd__jpeg_read(planes, 1, size, ctx, &file), HD_OK, "bytes in front of the end are passed over");
+    else
+      refuses(hd__jpeg_read(planes, 1, size, ctx, &half), HD_E_FORMAT, ctx, "p.jpg", "a whole JPEG",
+              "bytes between two parts, and cut short behind them");
+  }
+  free(more);
+  tjFree(bytes);
+  tjDestroy(pack);
+}
+
 static void test_jpeg(void) {
   const char *folder = make_folder(3);
   unlink(in_scratch("photos/train/a/0.png"));
@@ -781,6 +814,7 @@ int main(void) {
   test_jpeg_planes();
   test_jpeg();
   test_jpeg_changes();
+  test_jpeg_warnings();
 #else
   skip(1, "libjpeg-turbo was not there when this was built");
 #endif

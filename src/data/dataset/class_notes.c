@@ -52,8 +52,29 @@ static hd_status note_lone(hd_dataset *data, hd_ctx *ctx, const char *name, cons
                           name, lone, names ? " '" : "", names ? names[lone] : "", names ? "'" : "");
 }
 
+/* The same of pixels: masks of 0 and 255 are black and white, and 255 is no class. */
+static hd_status note_lone_pixels(hd_dataset *data, hd_ctx *ctx, const char *name) {
+  const hd_split *train = &data->split[0];
+  const int64_t bytes = hd__split_mask_bytes(train);
+  bool ignores = false;
+  int lone = HD_NO_CLASS;
+  for (int64_t i = 0; i < bytes; i++) {
+    const int class = train->masks[i];
+    ignores = ignores || class == HD_NO_CLASS;
+    if (class != HD_NO_CLASS && lone != HD_NO_CLASS && class != lone)
+      return HD_OK;
+    lone = class == HD_NO_CLASS ? lone : class;
+  }
+  return hd__dataset_note(data, ctx,
+                          "%s: no pixel of the training masks has a class other than %d: there is nothing to "
+                          "tell apart%s",
+                          name, lone, ignores ? "; 255 is no class, write 1 if it is meant to be one" : "");
+}
+
 hd_status hd__dataset_note_classes(hd_dataset *data, hd_ctx *ctx, const char *name) {
   const hd_split *train = &data->split[0], *test = &data->split[1];
+  if (train->masks)
+    return note_lone_pixels(data, ctx, name);
   if (!train->labels || !test->labels)
     return HD_OK;
   const size_t classes = (size_t)train->classes;

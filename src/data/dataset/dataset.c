@@ -60,9 +60,17 @@ static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const 
   out->name = hd__calloc((size_t)count, sizeof *out->name);
   HD_TRY(HD_ALLOCATED(out->text && out->name, ctx, "%s: out of memory for the names of classes", path));
   char *to = out->text;
+  bool gap = false;
+  at += file->length >= 3 && !memcmp(at, "\xef\xbb\xbf", 3) ? 3 : 0; /* a byte order mark */
   while (at < end) {
     const char *line = memchr(at, '\n', (size_t)(end - at)), *stop = line ? line : end;
     const size_t length = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
+    if (length > 0 && gap)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected a name in each line, found none in front of '%.40s': lines are numbered as classes "
+                      "are; remove the empty line or name the class",
+                      path, at);
+    gap = gap || length == 0;
     if (length > 0 && out->count < count) {
       hd__utf8_clean(to, length + 1, at, length);
       out->name[out->count] = to;

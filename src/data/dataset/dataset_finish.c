@@ -181,10 +181,6 @@ static hd_status normalise_columns(hd_dataset *data, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static hd_status pass_by(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
-  return HD_OK;
-}
-
 /* Labels that arrive as samples are read: all are read, and get the numbers of the run's classes; a last class that the
  * loss ignores is none, as in files. */
 static hd_status settle_late_labels(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
@@ -195,7 +191,7 @@ static hd_status settle_late_labels(hd_dataset *data, hd_ctx *ctx, const hd_data
     return HD_OK;
   for (int s = 0; s < parts_of(data); s++)
     if (!hd__split_in_memory(&split[s]))
-      HD_TRY(hd__split_walk(ctx, &split[s], pass_by, NULL));
+      HD_TRY(hd__split_walk(ctx, &split[s], NULL, NULL));
   if (counts)
     HD_TRY(hd__dataset_count_classes(split, ctx, data->name, request->ignored));
   return matches ? hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored)

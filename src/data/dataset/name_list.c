@@ -1,10 +1,12 @@
 /* Lists of names of files: see name_list.h. */
 #include "data/dataset/name_list.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/dataset/format.h"
+#include "platform/file.h"
 
 bool hd__grow(void *array, int64_t count, int64_t *room, size_t bytes) {
   void *old;
@@ -40,6 +42,20 @@ static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const 
 void hd__name_list_sort(hd_name_list *list) {
   if (list->count > 0)
     qsort(list->text, (size_t)list->count, sizeof *list->text, by_bytes);
+}
+
+hd_status hd__name_list_read(hd_name_list *out, hd_ctx *ctx, const char *path) {
+  HD_FOLDER_OWNED *folder = opendir(path);
+  if (!folder)
+    return hd__fail(ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
+  errno = 0;
+  for (struct dirent *entry = NULL; (entry = readdir(folder)); errno = 0)
+    if (entry->d_name[0] != '.' && !hd__name_list_add(out, entry->d_name))
+      return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names in the folder", path);
+  if (errno != 0)
+    return hd__file_error(ctx, path, "read the folder");
+  hd__name_list_sort(out);
+  return HD_OK;
 }
 
 bool hd__is_picture(const char *name) {

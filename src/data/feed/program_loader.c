@@ -60,9 +60,9 @@ static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_lo
 static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
   const hd_split seen = hd__feed_seen(&l->feed);
   const bool drop = hd__settings(config)->drop_last;
-  if (seen.window)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected samples with one target each, found a text; train on it",
-                    l->data->name);
+  if (seen.window || seen.masked)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected samples with one target each, found %s; train on the data",
+                    l->data->name, seen.window ? "a text" : "a class for each pixel");
   if (seen.mixed)
     return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
                     l->data->name, seen.mixed);

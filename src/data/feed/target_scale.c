@@ -26,10 +26,14 @@ static void measure(hd_target_scale *s, const hd_split *train) {
   for (int64_t i = 0; i < train->count; i++)
     counted += hd__split_weight(train, i);
   for (int32_t k = 0; k < s->count; k++) {
-    double sum = 0, square = 0;
-    for (int64_t i = 0; i < train->count; i++)
-      sum += hd__split_weight(train, i) * (double)hd__split_number(train, i, k);
-    s->mean[k] = sum / counted;
+    double sum = 0, square = 0, least = INFINITY, most = -INFINITY;
+    for (int64_t i = 0; i < train->count; i++) {
+      const double number = (double)hd__split_number(train, i, k), weight = hd__split_weight(train, i);
+      sum += weight * number;
+      least = weight > 0 ? fmin(least, number) : least;
+      most = weight > 0 ? fmax(most, number) : most;
+    }
+    s->mean[k] = least < most ? sum / counted : least; /* weights would leave a rounding error as deviation */
     for (int64_t i = 0; i < train->count; i++) {
       const double off = (double)hd__split_number(train, i, k) - s->mean[k];
       square += hd__split_weight(train, i) * (off * off);

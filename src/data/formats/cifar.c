@@ -7,6 +7,8 @@
  * read from batches.meta.txt or fine_label_names.txt, one line per class, if that file exists. */
 #include "data/formats/formats.h"
 
+#include <sys/stat.h>
+
 #include "base/alloc.h"
 #include "platform/file.h"
 
@@ -41,11 +43,22 @@ static bool holds(const char *folder, const char *name) {
   return snprintf(path, sizeof path, "%s/%s", folder, name) < HD_PATH_BYTES && hd__file_exists(path);
 }
 
+static bool holds_records(const char *folder, const char *name, const layout *l) {
+  char path[HD_PATH_BYTES];
+  struct stat info;
+  return snprintf(path, sizeof path, "%s/%s", folder, name) < HD_PATH_BYTES && stat(path, &info) == 0 &&
+         info.st_size > 0 && info.st_size % (l->labels + PIXELS) == 0;
+}
+
+/* CIFAR-100 has the names of files of tokens (text.c), of which one of both hardly ever has a length of whole records;
+ * of a damaged CIFAR-100 the other has. */
+static bool is_cifar_100(const char *folder, const layout *l) {
+  return holds(folder, l->train[0]) && holds(folder, l->test[0]) && !holds(folder, "val.bin") &&
+         (holds(folder, l->names) || holds_records(folder, l->train[0], l) || holds_records(folder, l->test[0], l));
+}
+
 static const layout *layout_of(const char *folder) {
-  for (int i = 0; i < 2; i++)
-    if (holds(folder, layouts[i].train[0]) && (i == 0 || holds(folder, layouts[i].test[0])))
-      return &layouts[i];
-  return NULL;
+  return holds(folder, layouts[0].train[0]) ? &layouts[0] : is_cifar_100(folder, &layouts[1]) ? &layouts[1] : NULL;
 }
 
 /* Copies a file's records to samples `first` and up. */

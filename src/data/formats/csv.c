@@ -167,9 +167,10 @@ static hd_status take_texts(hd_dataset *out, const csv_set *set, hd_ctx *ctx) {
 
 static hd_status take_class(int32_t *out, hd_ctx *ctx, const hd_csv_table *t, int64_t row, double value) {
   const hd_csv_field *f = &hd__csv_labels(t, 0)[row];
-  *out = (int32_t)value;
-  if (hd__csv_is_whole(f) && value < HD_DATA_MAX_CLASSES)
+  if (hd__csv_is_whole(f) && value < HD_DATA_MAX_CLASSES) {
+    *out = (int32_t)value;
     return HD_OK;
+  }
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s:%lld: expected a class from 0 to %d as label, found '%.*s'; train with --loss mse if labels are "
                   "numbers to predict, or name another column with --label",

@@ -63,7 +63,7 @@ static const hd_custom_data *find(const hd_ctx *ctx, const char *name) {
 static bool is_name(const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   return name && *name && strlen(name) <= MOST_NAME && strspn(name, letters) == strlen(name) &&
-         strcmp(name, "digits") && !hd__dataset_is_published(name);
+         strcmp(name, "digits") && strcmp(name, "sums") && !hd__dataset_is_published(name);
 }
 
 static bool within(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
@@ -301,10 +301,6 @@ static hd_status open_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data 
 
 static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }
 
-static hd_status pass_by(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
-  return HD_OK;
-}
-
 /* Marks a fifth of the training set, which is read once for its labels. */
 static hd_status mark_fifth(uint8_t **marks, hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int64_t count,
                             const hd_dataset_request *request) {
@@ -315,7 +311,7 @@ static hd_status mark_fifth(uint8_t **marks, hd_dataset *out, hd_ctx *ctx, const
   if (!d->classes || out->first_rules)
     return hd__dataset_mark_test(marks, out, ctx, d->name, count, NULL);
   hd_status status = describe(&split, &read, &all, ctx, count);
-  HD_THEN(status, request->skip ? hd__skips_find(&skips, &split, ctx) : hd__split_walk(ctx, &split, pass_by, NULL));
+  HD_THEN(status, request->skip ? hd__skips_find(&skips, &split, ctx) : hd__split_walk(ctx, &split, NULL, NULL));
   HD_THEN(status, hd__dataset_mark_test(marks, out, ctx, d->name, count, split.labels));
   hd__skips_destroy(skips);
   hd__free(read.labels);

@@ -9,7 +9,6 @@
  * 0x0. With --cache disk the sizes of all pictures are kept too, in heads-KEY: later runs read no header. */
 #include "data/formats/formats.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,19 +65,13 @@ static hd_status no_memory(hd_ctx *ctx, const char *path) {
 /* The names in a folder, sorted; only folders if `folders` is set. */
 static hd_status list(hd_name_list *out, hd_ctx *ctx, const char *path, bool folders) {
   char inside[HD_PATH_BYTES];
-  HD_FOLDER_OWNED *folder = opendir(path);
-  if (!folder)
-    return hd__fail(ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
-  for (struct dirent *entry = NULL; (entry = readdir(folder));) {
-    if (entry->d_name[0] == '.')
-      continue;
-    HD_TRY(hd__file_join(inside, ctx, path, entry->d_name));
-    if (folders && !hd__file_is_folder(inside))
-      continue;
-    if (!hd__name_list_add(out, entry->d_name))
+  HD_NAME_LIST all = {0};
+  HD_TRY(hd__name_list_read(&all, ctx, path));
+  for (int64_t i = 0; i < all.count; i++) {
+    HD_TRY(hd__file_join(inside, ctx, path, all.text[i]));
+    if ((!folders || hd__file_is_folder(inside)) && !hd__name_list_add(out, all.text[i]))
       return no_memory(ctx, path);
   }
-  hd__name_list_sort(out);
   return HD_OK;
 }
 

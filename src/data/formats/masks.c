@@ -9,52 +9,24 @@
  * are decoded on demand. To skip what cannot be read, pairs are decoded once more before, and left out. */
 #include "data/formats/formats.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/text_buffer.h"
+#include "data/dataset/name_list.h"
 #include "data/images/image_file.h"
 #include "platform/file.h"
 #include "platform/parallel_for.h"
 
 enum { GRAIN = 4, SIDES = 2 };
 
-/* The names in a folder, sorted by their bytes. */
-typedef struct names {
-  struct dirent **entry;
-  int count;
-} names;
-
-static void names_fini(names *n) {
-  for (int i = 0; i < n->count; i++)
-    free(n->entry[i]);
-  free(n->entry);
-  *n = (names){0};
-}
-
-#define NAMES HD_RELEASED(names_fini) names
-
-static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
-static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
-static hd_status list(names *out, hd_ctx *ctx, const char *folder) {
-  const int found = scandir(folder, &out->entry, is_shown, by_bytes);
-  if (found < 0)
-    return hd__fail(ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", folder, strerror(errno));
-  out->count = found;
-  return HD_OK;
-}
-
 /* The pictures of one split. */
 typedef struct set {
   char images[HD_PATH_BYTES], masks[HD_PATH_BYTES]; /* folders */
-  names picture, mask;
+  hd_name_list picture, mask;
   hd_photo_rules rules;
+  hd_palette palette;           /* of the first mask of the data set */
   int (*size)[SIDES], channels; /* size: of each picture */
   hd_mask_place *place;         /* of each mask, where sizes differ */
 } set;
@@ -68,8 +40,8 @@ typedef struct folder {
 static void release(void *self) {
   folder *f = self;
   for (int s = 0; s < 2; s++) {
-    names_fini(&f->part[s].picture);
-    names_fini(&f->part[s].mask);
+    hd__name_list_fini(&f->part[s].picture);
+    hd__name_list_fini(&f->part[s].mask);
     hd__free(f->part[s].size);
     hd__free(f->part[s].place);
   }
@@ -90,16 +62,12 @@ static bool same_stem(const char *a, const char *b) {
   return stem_of(a) == stem_of(b) && !strncmp(a, b, (size_t)stem_of(a));
 }
 
-static bool is_picture(const char *name) {
-  return hd__path_ends(name, ".png") || hd__path_ends(name, ".jpg") || hd__path_ends(name, ".jpeg");
-}
-
 /* Whether there is a file of this name but for the ending; it is likely to be the one at `guess`. */
-static bool has_stem(const names *n, const char *name, int guess) {
+static bool has_stem(const hd_name_list *n, const char *name, int guess) {
   int i = 0;
-  if (guess < n->count && same_stem(n->entry[guess]->d_name, name))
+  if (guess < n->count && same_stem(n->text[guess], name))
     return true;
-  while (i < n->count && !same_stem(n->entry[i]->d_name, name))
+  while (i < n->count && !same_stem(n->text[i], name))
     i++;
   return i < n->count;
 }
@@ -115,34 +83,40 @@ static hd_status mask_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const set *s, 
 static hd_status check_pairs(hd_ctx *ctx, const set *s) {
   char path[HD_PATH_BYTES];
   for (int i = 0; i < s->picture.count; i++) {
-    const char *name = s->picture.entry[i]->d_name;
-    if (!is_picture(name))
+    const char *name = s->picture.text[i];
+    if (!hd__is_picture(name))
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s/%s: expected only pictures (.png, .jpg, .jpeg), found this; move it elsewhere", s->images,
                       name);
-    if (i > 0 && same_stem(s->picture.entry[i - 1]->d_name, name))
+    if (i > 0 && same_stem(s->picture.text[i - 1], name))
       return hd__fail(ctx, HD_E_FORMAT, "%s/%s: expected one picture of this name, found %s too; remove one", s->images,
-                      name, s->picture.entry[i - 1]->d_name);
+                      name, s->picture.text[i - 1]);
     HD_TRY(mask_path(path, ctx, s, name));
     if (!hd__file_exists(path))
       return hd__fail(ctx, HD_E_FORMAT, "%s/%s: expected its mask %s, found none; add it, or remove the picture",
                       s->images, name, path);
   }
   for (int i = 0; i < s->mask.count; i++)
-    if (!has_stem(&s->picture, s->mask.entry[i]->d_name, i))
+    if (!has_stem(&s->picture, s->mask.text[i], i))
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s/%s: expected a picture of this name in %s, found none; add it, or remove "
                       "the mask",
-                      s->masks, s->mask.entry[i]->d_name, s->images);
+                      s->masks, s->mask.text[i], s->images);
   if (s->picture.count == 0)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected pictures, found none; add some", s->images);
+  if (s->picture.count != s->mask.count)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a mask for each picture, found %lld for %lld; of files whose names differ only by their "
+        "ending remove all but one",
+        s->masks, (long long)s->mask.count, (long long)s->picture.count);
   return HD_OK;
 }
 
 static hd_status read_head(hd_photo_head *out, hd_ctx *ctx, const set *s, int i) {
   char path[HD_PATH_BYTES];
   HD_MAPPED file = {0};
-  HD_TRY(hd__file_join(path, ctx, s->images, s->picture.entry[i]->d_name));
+  HD_TRY(hd__file_join(path, ctx, s->images, s->picture.text[i]));
   HD_TRY(hd__file_read(&file, ctx, path));
   return hd__photo_head(out, ctx, &(hd_picture_file){path, file.bytes, file.length}, s->rules);
 }
@@ -177,7 +151,7 @@ static int odd_size(const set *s, const int than[SIDES]) {
 static hd_status read_picture(uint8_t *planes, hd_ctx *ctx, const set *s, int channels, int64_t i) {
   char path[HD_PATH_BYTES];
   HD_MAPPED file = {0};
-  HD_TRY(hd__file_join(path, ctx, s->images, s->picture.entry[i]->d_name));
+  HD_TRY(hd__file_join(path, ctx, s->images, s->picture.text[i]));
   HD_TRY(hd__file_read(&file, ctx, path));
   return hd__photo_read(planes, channels, s->size[i], ctx, &(hd_picture_file){path, file.bytes, file.length}, s->rules);
 }
@@ -185,9 +159,9 @@ static hd_status read_picture(uint8_t *planes, hd_ctx *ctx, const set *s, int ch
 static hd_status read_mask(uint8_t *out, hd_ctx *ctx, const set *s, int64_t i) {
   char path[HD_PATH_BYTES];
   HD_MAPPED file = {0};
-  HD_TRY(mask_path(path, ctx, s, s->picture.entry[i]->d_name));
+  HD_TRY(mask_path(path, ctx, s, s->picture.text[i]));
   HD_TRY(hd__file_read(&file, ctx, path));
-  return hd__png_mask(out, s->size[i], ctx, &(hd_picture_file){path, file.bytes, file.length});
+  return hd__png_mask(out, s->size[i], &s->palette, ctx, &(hd_picture_file){path, file.bytes, file.length});
 }
 
 /* Pictures and masks that several threads decode. */
@@ -251,10 +225,10 @@ static int keep_good(set *s, const uint8_t *bad) {
   int kept = 0;
   for (int i = 0; i < s->picture.count; i++) {
     if (bad[i]) {
-      free(s->picture.entry[i]);
+      hd__free(s->picture.text[i]);
       continue;
     }
-    s->picture.entry[kept] = s->picture.entry[i];
+    s->picture.text[kept] = s->picture.text[i];
     memcpy(s->size[kept++], s->size[i], sizeof s->size[i]);
   }
   return s->picture.count = kept;
@@ -322,15 +296,15 @@ static hd_status divide(folder *f, hd_dataset *data, hd_ctx *ctx, const char *pa
   memcpy(test->masks, all->masks, sizeof test->masks);
   test->rules = all->rules;
   test->channels = all->channels;
-  test->picture.entry = malloc((size_t)count * sizeof(struct dirent *));
+  test->picture.text = hd__malloc((size_t)count * sizeof *test->picture.text);
   test->size = hd__malloc((size_t)count * sizeof *test->size);
-  if (!test->picture.entry || !test->size)
+  if (!test->picture.text || !test->size)
     return no_memory(ctx, path);
   all->picture.count = 0;
   for (int i = 0; i < count; i++) {
     set *to = marks[i] ? test : all;
-    const int at = to->picture.count++;
-    to->picture.entry[at] = all->picture.entry[i];
+    const int64_t at = to->picture.count++;
+    to->picture.text[at] = all->picture.text[i];
     memcpy(to->size[at], all->size[i], sizeof all->size[i]);
   }
   return HD_OK;
@@ -377,8 +351,8 @@ static bool takes(hd_ctx *ctx, const char *path) {
 
 static hd_status open_set(hd_dataset *out, int part, set *s, hd_ctx *ctx, const hd_dataset_request *request) {
   s->rules = request->photos;
-  HD_TRY(list(&s->picture, ctx, s->images));
-  HD_TRY(list(&s->mask, ctx, s->masks));
+  HD_TRY(hd__name_list_read(&s->picture, ctx, s->images));
+  HD_TRY(hd__name_list_read(&s->mask, ctx, s->masks));
   HD_TRY(check_pairs(ctx, s));
   HD_TRY(read_heads(s, ctx, request->skip));
   return request->skip ? leave_out_bad(out, part, s, ctx) : HD_OK;
@@ -432,9 +406,8 @@ static hd_status find_mixed(folder *f, hd_ctx *ctx, const char *path) {
     const int odd = odd_size(s, size);
     if (odd == s->picture.count)
       continue;
-    f->mixed =
-        hd__printf_alloc("%s/%s: %dx%d and %s/%s: %dx%d", first->images, first->picture.entry[0]->d_name, size[1],
-                         size[0], s->images, s->picture.entry[odd]->d_name, s->size[odd][1], s->size[odd][0]);
+    f->mixed = hd__printf_alloc("%s/%s: %dx%d and %s/%s: %dx%d", first->images, first->picture.text[0], size[1],
+                                size[0], s->images, s->picture.text[odd], s->size[odd][1], s->size[odd][0]);
     if (!f->mixed)
       return no_memory(ctx, path);
   }
@@ -471,12 +444,21 @@ static hd_status name_classes(hd_dataset *out, hd_ctx *ctx, const char *path) {
   return HD_OK;
 }
 
-/* The sets, and the colours of the first mask's palette. */
+/* The colours of the first mask's palette, by which all masks number their classes. */
+static hd_status find_palette(hd_dataset *out, folder *f, hd_ctx *ctx) {
+  char mask[HD_PATH_BYTES];
+  HD_MAPPED file = {0};
+  HD_TRY(mask_path(mask, ctx, &f->part[0], f->part[0].picture.text[0]));
+  HD_TRY(hd__file_read(&file, ctx, mask));
+  HD_TRY(hd__png_palette(&out->palette, ctx, &(hd_picture_file){mask, file.bytes, file.length}));
+  f->part[0].palette = f->part[1].palette = out->palette;
+  return HD_OK;
+}
+
+/* The sets and their palette. */
 static hd_status find_pictures(hd_dataset *out, folder *f, hd_ctx *ctx, const hd_dataset_request *request) {
   const char *path = request->name;
   const bool parts = find_set(&f->part[0], path, "train");
-  char mask[HD_PATH_BYTES];
-  HD_MAPPED file = {0};
   if (!parts)
     find_set(&f->part[0], path, "");
   HD_TRY(refuse_halves(ctx, path));
@@ -485,9 +467,7 @@ static hd_status find_pictures(hd_dataset *out, folder *f, hd_ctx *ctx, const hd
   HD_TRY(open_set(out, 0, &f->part[0], ctx, request));
   if (test)
     HD_TRY(open_set(out, 1, &f->part[1], ctx, request));
-  HD_TRY(mask_path(mask, ctx, &f->part[0], f->part[0].picture.entry[0]->d_name));
-  HD_TRY(hd__file_read(&file, ctx, mask));
-  HD_TRY(hd__png_palette(&out->palette, ctx, &(hd_picture_file){mask, file.bytes, file.length}));
+  HD_TRY(find_palette(out, f, ctx));
   return find_mixed(f, ctx, path);
 }
 

@@ -114,11 +114,18 @@ static hd_status open_folder(text *t, hd_ctx *ctx, const char *folder, bool byte
   return HD_OK;
 }
 
-static hd_status note_marks(hd_dataset *out, hd_ctx *ctx, const text *t) {
-  for (int i = 0; i < FILES; i++)
+static hd_status note_files(hd_dataset *out, hd_ctx *ctx, const text *t) {
+  for (int i = 0; i < FILES; i++) {
+    if (t->file[i].looks_wide)
+      HD_TRY(
+          hd__dataset_note(out, ctx,
+                           "%s: every second token is 0, as if numbers of 32 bits had been written; tokens are read as "
+                           "uint16",
+                           t->file[i].path));
     if (t->file[i].has_mark)
       HD_TRY(hd__dataset_note(out, ctx, "%s: the byte order mark (U+FEFF) that it begins with is left out",
                               t->file[i].path));
+  }
   return HD_OK;
 }
 
@@ -224,7 +231,7 @@ static hd_status open_text(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   text *t = self;
   HD_TRY(hd__file_is_folder(request->name) ? open_folder(t, ctx, request->name, request->bytes)
                                            : hd__token_file_open(&t->file[TRAIN], ctx, request->name, request->bytes));
-  HD_TRY(note_marks(out, ctx, t));
+  HD_TRY(note_files(out, ctx, t));
   const bool characters = !t->file[TRAIN].numbers && !request->bytes;
   if (characters)
     HD_TRY(find_alphabet(t, ctx, request));

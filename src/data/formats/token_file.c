@@ -64,10 +64,10 @@ static hd_status open_text(hd_token_file *f, hd_ctx *ctx, bool bytes) {
   return count_characters(&f->count, f->marks, ctx, f);
 }
 
-/* Numbers of 16 bits, little-endian. */
-static void take_numbers(hd_token_file *f, const uint8_t *bytes, int64_t count) {
+/* Numbers of 16 or 32 bits, little-endian. */
+static void take_numbers(hd_token_file *f, const uint8_t *bytes, int64_t count, int elem_bytes) {
   static const uint16_t one = 1;
-  f->npy = (hd_npy){.kind = 'u', .elem_bytes = 2, .rank = 1, .count = count, .bytes = bytes};
+  f->npy = (hd_npy){.kind = 'u', .elem_bytes = elem_bytes, .rank = 1, .count = count, .bytes = bytes};
   f->npy.swapped = *(const uint8_t *)&one != 1;
 }
 
@@ -78,21 +78,41 @@ static uint32_t word_at(const uint8_t *bytes, int index) {
   return word;
 }
 
+/* The headers of llm.c: for tokens of GPT-2 and of Llama 3. */
+static const struct head {
+  uint32_t magic, version;
+  int elem_bytes;
+} heads[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+/* Numbers of 32 bits below 65,536 look like numbers of 16 of which each second one is 0. */
+static bool looks_wide(const hd_npy *numbers) {
+  const uint8_t *bytes = numbers->bytes;
+  int64_t i = 0;
+  while (2 * i + 1 < numbers->count && bytes[4 * i + 2] == 0 && bytes[4 * i + 3] == 0)
+    i++;
+  return i > 0 && 2 * i + 1 >= numbers->count;
+}
+
 static hd_status open_bin(hd_token_file *f, hd_ctx *ctx) {
-  enum { HEAD = 1024, MAGIC = 20240520 };
+  enum { HEAD = 1024, HEADS = sizeof heads / sizeof *heads, WORDS = 2 };
   const uint8_t *bytes = f->file.bytes;
   const int64_t length = (int64_t)f->file.length;
-  const bool has_head = length >= HEAD && word_at(bytes, 0) == MAGIC;
-  if (has_head && (word_at(bytes, 1) != 1 || word_at(bytes, 2) != (length - HEAD) / 2))
+  int k = 0;
+  while (k < HEADS && (length < HEAD || word_at(bytes, 0) != heads[k].magic))
+    k++;
+  const struct head none = {.elem_bytes = WORDS}, *head = k < HEADS ? &heads[k] : &none;
+  const int64_t at = k < HEADS ? HEAD : 0, count = (length - at) / head->elem_bytes;
+  if (at && (word_at(bytes, 1) != head->version || word_at(bytes, 2) != count))
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected a header of version 1 for %lld tokens, found version %u and %u tokens; write the "
+                    "%s: expected a header of version %u for %lld tokens, found version %u and %u tokens; write the "
                     "file again",
-                    f->path, (long long)(length - HEAD) / 2, word_at(bytes, 1), word_at(bytes, 2));
-  if (length % 2 != 0)
+                    f->path, head->version, (long long)count, word_at(bytes, 1), word_at(bytes, 2));
+  if (length % head->elem_bytes != 0)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected tokens of 2 bytes, found %lld bytes in all; write numbers of the type uint16",
-                    f->path, (long long)length);
-  take_numbers(f, bytes + (has_head ? HEAD : 0), (length - (has_head ? HEAD : 0)) / 2);
+                    "%s: expected tokens of %d bytes, found %lld bytes in all; write numbers of the type uint%d",
+                    f->path, head->elem_bytes, (long long)length, 8 * head->elem_bytes);
+  take_numbers(f, bytes + at, count, head->elem_bytes);
+  f->looks_wide = !at && looks_wide(&f->npy);
   return HD_OK;
 }
 

@@ -3,7 +3,7 @@
  *
  *     .txt   text; a byte order mark at its beginning is none of its characters
  *     .bin   numbers of 16 bits, little-endian; or | 20240520 | version 1 | tokens | 253 more numbers | numbers |, the
- *            first 256 of 32 bits
+ *            first 256 of 32 bits; or, with 20240801 and version 7, all of 32 bits
  *     .npy   a row of integers
  */
 #pragma once
@@ -27,7 +27,7 @@ typedef struct hd_token_file {
   hd_mapping file;
   const uint8_t *text; /* of a text: its bytes, behind the mark that it may begin with */
   int64_t length;
-  bool has_mark;
+  bool has_mark, looks_wide;   /* looks_wide: numbers that are read as 16 bits may have been written as 32 */
   const hd_alphabet *alphabet; /* NULL: bytes or numbers */
   bool numbers;
   hd_npy npy;     /* numbers */

@@ -33,15 +33,17 @@ hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const hd_picture_file *fil
 
 void hd__picture_fini(hd_picture *picture);
 
-/* A mask: fills height x width bytes with the pixels' numbers, those of a grey picture or the places in a palette.
- * HD_E_FORMAT for a picture of another size, of colours, or of 16 bits, which are no classes. */
-hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const hd_picture_file *file);
-
 /* The colours of a PNG's palette. */
 typedef struct hd_palette {
   int count; /* 0: it has none, it is grey */
   uint8_t rgb[256][3];
 } hd_palette;
+
+/* A mask: fills height x width bytes with the pixels' numbers, those of a grey picture or the places in a palette.
+ * HD_E_FORMAT for a picture of another size, of colours, or of 16 bits, which are no classes; and for a place that has
+ * another colour in `known`, the palette of another mask. */
+hd_status hd__png_mask(uint8_t *out, const int size[2], const hd_palette *known, hd_ctx *ctx,
+                       const hd_picture_file *file);
 
 /* None too for a file that hd__png_mask refuses. */
 hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const hd_picture_file *file);

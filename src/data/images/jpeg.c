@@ -39,7 +39,8 @@ hd_status hd__jpeg_head(int size[2], bool *grey, hd_ctx *ctx, const hd_picture_f
   return read_head(tj, size, grey, ctx, file);
 }
 
-/* A warning is an error too, except for bytes between two segments, which some cameras write. */
+/* A warning is an error too, except for bytes between the last pixels and the end, which some cameras write. Bytes
+ * before another marker might hide later warnings: only the first one is told. */
 static hd_status decompress(tjhandle tj, uint8_t *pixels, const int size[2], int channels, hd_ctx *ctx,
                             const hd_picture_file *file) {
   const int format = channels == 1 ? TJPF_GRAY : TJPF_RGB;
@@ -47,7 +48,7 @@ static hd_status decompress(tjhandle tj, uint8_t *pixels, const int size[2], int
                     TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS) == 0)
     return HD_OK;
   const char *why = tjGetErrorStr2(tj);
-  const bool harmless = tjGetErrorCode(tj) == TJERR_WARNING && strstr(why, "extraneous bytes");
+  const bool harmless = tjGetErrorCode(tj) == TJERR_WARNING && strstr(why, "extraneous bytes before marker 0xd9");
   return harmless ? HD_OK : damaged(ctx, file->path, why);
 }
 

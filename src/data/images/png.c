@@ -18,6 +18,7 @@ typedef struct reader {
   png_infop info;
   uint8_t *rgba;
   uint8_t *mask; /* the caller's, which gets numbers of pixels instead; NULL: none */
+  const hd_palette *known;
   uint8_t **row;
   int width, height;
   int out_of_memory;
@@ -113,20 +114,39 @@ static hd_status check_mask(const reader *r, const int size[2], hd_ctx *ctx, con
   return HD_OK;
 }
 
-/* Places beyond a palette have no colour, but 255 is no class. */
+static bool same_color(const uint8_t a[3], png_color b) { return a[0] == b.red && a[1] == b.green && a[2] == b.blue; }
+
+/* A place has the colour that it has in the palette known. */
+static hd_status check_color(const reader *r, int place, png_color color, hd_ctx *ctx, const char *path) {
+  const uint8_t *known = r->known->rgb[place];
+  if (place >= r->known->count || same_color(known, color))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected the colour #%02x%02x%02x in place %d of its palette, as the first mask has it, found "
+                  "#%02x%02x%02x: places are the numbers of classes; save all masks with one palette",
+                  path, known[0], known[1], known[2], place, color.red, color.green, color.blue);
+}
+
+/* Places beyond a palette have no colour, but 255 is no class. Those that are used have the colours known. */
 static hd_status check_places(const reader *r, hd_ctx *ctx, const char *path) {
   enum { NO_CLASS = 255 };
+  bool used[256] = {false};
   png_colorp color;
   int count = 0;
   if (png_get_color_type(r->png, r->info) != PNG_COLOR_TYPE_PALETTE || !png_get_PLTE(r->png, r->info, &color, &count))
     return HD_OK;
   for (int y = 0; y < r->height; y++)
-    for (int x = 0; x < r->width; x++)
+    for (int x = 0; x < r->width; x++) {
+      used[r->row[y][x]] = true;
       if (r->row[y][x] >= count && r->row[y][x] != NO_CLASS)
         return hd__fail(ctx, HD_E_FORMAT,
                         "%s: expected places in its palette of %d colour%s, or %d for no class, found %d in row %d, "
                         "column %d; save the mask again",
                         path, count, count == 1 ? "" : "s", NO_CLASS, r->row[y][x], y, x);
+    }
+  for (int place = 0; place < count; place++)
+    if (used[place])
+      HD_TRY(check_color(r, place, color[place], ctx, path));
   return HD_OK;
 }
 
@@ -184,10 +204,11 @@ hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const hd_picture_file *fil
   return status;
 }
 
-hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const hd_picture_file *file) {
+hd_status hd__png_mask(uint8_t *out, const int size[2], const hd_palette *known, hd_ctx *ctx,
+                       const hd_picture_file *file) {
   if (file->length < SIGNATURE_BYTES || png_sig_cmp(file->bytes, 0, SIGNATURE_BYTES))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a mask as PNG, found %s; convert it", file->path, kind_of(file));
-  reader r = {.bytes = file->bytes, .length = file->length, .mask = out};
+  reader r = {.bytes = file->bytes, .length = file->length, .mask = out, .known = known};
   const hd_status status = decode(&r, size, ctx, file->path);
   png_destroy_read_struct(&r.png, &r.info, NULL);
   hd__free(r.row);

@@ -8,6 +8,7 @@
 #include "platform/file.h"
 
 typedef struct png_rows {
+  const char *path; /* for messages */
   const uint8_t *rows;
   int32_t height, width;
   int channels; /* of a pixel: 3, or 1 */
@@ -37,15 +38,17 @@ static void put(png_structp png, png_infop info, const png_rows *p) {
 }
 
 static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
+  const char *path = ((const png_rows *)arg)->path;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, leave, ignore);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   if (!info) {
     png_destroy_write_struct(&png, NULL);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a picture");
+    return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
   }
   if (setjmp(png_jmpbuf(png))) {
     png_destroy_write_struct(&png, &info);
-    return hd__fail(ctx, HD_E_IO, "cannot write a picture: the disk or libpng reported an error; free some space");
+    return hd__fail(ctx, HD_E_IO, "%s: cannot write the picture: the disk or libpng reported an error; free some space",
+                    path);
   }
   png_init_io(png, to);
   put(png, info, arg);
@@ -54,13 +57,13 @@ static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 hd_status hd__png_write(hd_ctx *ctx, const char *path, const uint8_t *rgb, int32_t height, int32_t width) {
-  png_rows p = {.rows = rgb, .height = height, .width = width, .channels = 3};
+  png_rows p = {.path = path, .rows = rgb, .height = height, .width = width, .channels = 3};
   return hd__file_write_named(ctx, path, write_png, &p);
 }
 
 hd_status hd__png_write_mask(hd_ctx *ctx, const char *path, const uint8_t *mask, const int32_t size[2],
                              const hd_palette *palette, int32_t classes) {
-  png_rows m = {.rows = mask, .height = size[0], .width = size[1], .channels = 1};
+  png_rows m = {.path = path, .rows = mask, .height = size[0], .width = size[1], .channels = 1};
   if (palette->count > 0)
     m.colors = palette->count > classes ? palette->count : classes;
   for (int i = 0; i < m.colors; i++) {

@@ -275,7 +275,7 @@ hd_status hd__split_walk(hd_ctx *ctx, const hd_split *split, hd_visit_fn *visit,
   for (int64_t first = 0; first < split->count; first += most) {
     const int64_t count = split->count - first < most ? split->count - first : most;
     HD_TRY(fill(elems, at, ctx, split, first, count));
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && visit; i++)
       HD_TRY(visit(self, ctx, first + i, elems + i * bytes, at[i].size));
   }
   return HD_OK;

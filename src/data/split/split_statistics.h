@@ -31,7 +31,8 @@ void hd__channel_statistics(double *mean, double *std, const hd_split *split, in
 /* Called with each sample in turn; a failure ends the walk. */
 typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]);
 
-/* An unreadable sample ends the walk, unless it is skipped: the first in the split's order is reported. */
+/* An unreadable sample ends the walk, unless it is skipped: the first in the split's order is reported. visit NULL: all
+ * samples are only read, for their labels. */
 hd_status hd__split_walk(hd_ctx *ctx, const hd_split *split, hd_visit_fn *visit, void *self);
 
 /* Some labels of the windows of a text, one after the other. */

@@ -150,6 +150,11 @@ static hd_status add_label(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *o
   const bool by_number = !options->is_unlabelled || options->header != HD_CSV_HEADER_YES;
   if (column < 0 && by_number && is_number)
     column = (int32_t)number - 1;
+  if (column == SEVERAL)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s:1: expected one column '%.200s', found several that differ in case; write the name as the file "
+                    "has it",
+                    t->path, name);
   if (column < 0)
     return options->is_unlabelled ? HD_OK : refuse_column(ctx, t, name, "label's column", "--label");
   if (is_label(t, column) || t->labels == HD_CSV_MOST_LABELS)

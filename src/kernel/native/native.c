@@ -79,6 +79,8 @@ static const hd_kernels *find(const hd_kernels *table, bool wins) {
   for (int i = 0; i < native.count; i++)
     if (native.table[i].of == table && native.table[i].wins == wins)
       return &native.table[i].table;
+  if (native.count == TABLES)
+    return table;
   made *m = &native.table[native.count++];
   *m = (made){.of = table, .wins = wins};
   fill(m);

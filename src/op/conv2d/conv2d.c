@@ -44,12 +44,12 @@ static hd_status shapes(hd_op_shapes *s) {
   const hd_geom *g = &s->geom;
   char text[HD_SHAPE_TEXT_BYTES];
   if (!hd__geom_finish(&s->geom))
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': a %dx%d kernel expects an input at least that large, found %s with padding %d; use a "
-                    "smaller kernel or more padding",
-                    s->layer, g->window.dilation[0] * (g->window.kh - 1) + 1,
-                    g->window.dilation[1] * (g->window.kw - 1) + 1, hd__shape_text(text, sizeof text, &s->x[0]),
-                    g->window.ph);
+    return hd__fail(
+        s->ctx, HD_E_SHAPE,
+        "layer '%s': a %dx%d kernel expects an input at least that large, found %s with padding %d, %d; use a "
+        "smaller kernel or more padding",
+        s->layer, g->window.dilation[0] * (g->window.kh - 1) + 1, g->window.dilation[1] * (g->window.kw - 1) + 1,
+        hd__shape_text(text, sizeof text, &s->x[0]), g->window.ph, g->window.pw);
   s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
   HD_TRY(hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->conv.groups, g->window.kh, g->window.kw}}));
   s->param[0].init = (hd_init)s->attrs->init;

@@ -1,4 +1,4 @@
-/* The gradient of a convolution's weight and bias, by one of six methods, chosen by the shape alone. All except tiles
+/* The gradient of a convolution's weight and bias, by one of seven methods, chosen by the shape alone. All except tiles
  * have the same bits:
  *
  *   tiles   wide 3 x 3 and 5 x 5 kernels without a pool, see winograd_dw_cpu.c
@@ -9,6 +9,7 @@
  *   picked  as dense, but each channel picks its tap at the position of its maximum: behind a pool of side 2, see
  *           conv2d_dw_pick_cpu.c.
  *   live    over nonzero dy alone: behind a pool with many input channels, see conv2d_live_dw_cpu.c.
+ *   depth   channels in vector lanes, where each is a group, see conv2d_depth_cpu.c.
  *
  * Groups of channels are computed one after the other. Order of the dense method: per weight, over samples ascending,
  * windows row-major: acc = fma(dy, x, acc), finally acc + 0; of the bias, in every method: acc = acc + dy. */

@@ -30,9 +30,9 @@ static hd_status shapes(hd_op_shapes *s) {
   if (!hd__geom_finish(g) || (int64_t)g->ho * g->wo > INT_MAX / 8 / g->co)
     return hd__fail(
         s->ctx, HD_E_SHAPE,
-        "layer '%s': %s expects an output of 1 to %d numbers, found an input of %s and padding %d; use less "
-        "padding, or a smaller stride",
-        s->layer, s->op, INT_MAX / 8, hd__shape_text(text, sizeof text, &s->x[0]), g->window.ph);
+        "layer '%s': %s expects an output of 1 to %d numbers, found an input of %s with padding %d, %d; change "
+        "padding, stride or channels",
+        s->layer, s->op, INT_MAX / 8, hd__shape_text(text, sizeof text, &s->x[0]), g->window.ph, g->window.pw);
   s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
   return hd__shapes_conv_params(s, &(hd_shape){4, {g->ci, g->co / g->conv.groups, g->window.kh, g->window.kw}});
 }

@@ -27,6 +27,7 @@ static const hd_geom samples[] = {
     {.ci = 17, .hi = 8, .wi = 9, .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1}},
     {.ci = 5, .hi = 6, .wi = 6, .window = {.kh = 3, .kw = 2, .sh = 1, .sw = 2, .pw = 1}},
     {.ci = 18, .hi = 6, .wi = 7, .window = {.kh = 3, .kw = 2, .sh = 2, .sw = 2, .ceil_mode = 1}},
+    {.ci = 17, .hi = 2, .wi = 5, .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ceil_mode = 1}},
 };
 
 const hd_op_rule hd__rule_max_pool2d = {

@@ -23,10 +23,20 @@ static hd_status shapes(hd_op_shapes *s) {
   if ((a->size[0] > 0) == (a->factor_of[0] > 0))
     return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': upsample expects either size or scale_factor, found %s; give one",
                     s->layer, a->size[0] ? "both" : "neither");
+  enum { MOST_SIDE = 16384 };
+  if (a->align_corners && !a->mode)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': upsample expects align_corners beside mode: bilinear, found it "
+                    "beside nearest; add the mode, or leave it out",
+                    s->layer);
   int32_t out[2];
   for (int i = 0; i < 2; i++) {
     const int64_t side = a->size[i] ? a->size[i] : (int64_t)a->factor_of[i] * s->x[0].dim[1 + i];
-    out[i] = side > 16384 ? 0 : (int32_t)side;
+    if (side > MOST_SIDE)
+      return hd__fail(s->ctx, HD_E_SHAPE,
+                      "layer '%s': upsample expects sides of at most %d, found %lld; make it smaller", s->layer,
+                      MOST_SIDE, (long long)side);
+    out[i] = (int32_t)side;
   }
   return hd__shapes_sides(s, out);
 }

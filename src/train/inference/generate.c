@@ -294,9 +294,9 @@ static size_t write_token(char *text, const hd_generator *g, int32_t token) {
     return 1;
   }
   const char *name = token < g->of.class_names ? g->of.class_name[token] : "?";
-  const size_t bytes = strlen(name);
+  const size_t bytes = strnlen(name, HD_TOKEN_BYTES - 1); /* a damaged record may have longer ones */
   *text = 0;
-  memcpy(text, name, bytes < HD_TOKEN_BYTES ? bytes : HD_TOKEN_BYTES - 1);
+  memcpy(text, name, bytes);
   return bytes ? bytes : 1; /* the character 0 */
 }
 

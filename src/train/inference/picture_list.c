@@ -99,13 +99,10 @@ static hd_status list(walk *w, const char *path) {
   HD_TRY(look_at(&is_new, w, path));
   if (!is_new)
     return HD_OK;
-  HD_FOLDER_OWNED *folder = opendir(path);
-  if (!folder)
-    return hd__fail(w->ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
-  for (struct dirent *entry = NULL; (entry = readdir(folder));) {
-    if (entry->d_name[0] == '.')
-      continue;
-    HD_TRY(hd__file_join(inside, w->ctx, path, entry->d_name));
+  HD_NAME_LIST names = {0};
+  HD_TRY(hd__name_list_read(&names, w->ctx, path));
+  for (int64_t i = 0; i < names.count; i++) {
+    HD_TRY(hd__file_join(inside, w->ctx, path, names.text[i]));
     if (hd__file_is_folder(inside))
       HD_TRY(add(lstat(inside, &info) == 0 && S_ISLNK(info.st_mode) ? &w->links : &w->folders, w->ctx, inside));
     else

@@ -33,6 +33,10 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
                     "%s: expected a network with one prediction for each sample, found one that predicts every next "
                     "token of a text; use heddle generate",
                     checkpoint);
+  if (hd__predicts_pixels(p) && p->trained.network.target.scores > HD_NO_CLASS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected at most %d classes of a pixel, found %d; use another checkpoint", checkpoint,
+                    HD_NO_CLASS, p->trained.network.target.scores);
   if (hd__predicts_pixels(p) && p->trained.tta != HD_TTA_NONE)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--tta %s expects one label for each sample, found a network that predicts a class for each pixel; "

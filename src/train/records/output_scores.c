@@ -132,16 +132,17 @@ static hd_status score_labels(hd_output_scores *out, hd_ctx *ctx, const judged *
 /* ---- A regression ---- */
 
 static void score_number(hd_output_score *out, const judged *j, int32_t k) {
-  double sum = 0, absolute = 0, square = 0, spread = 0, count = 0;
+  double first = NAN, sum = 0, absolute = 0, square = 0, spread = 0, count = 0;
   for (int64_t i = 0; i < j->feed->count; i++)
     if (is_there(j, i)) {
-      sum += weight_at(j, i) * target_at(j, i, k);
+      first = isnan(first) ? target_at(j, i, k) : first;
+      sum += weight_at(j, i) * (target_at(j, i, k) - first); /* exactly 0 where all are equal */
       count += weight_at(j, i);
     }
   for (int64_t i = 0; i < j->feed->count; i++) {
     if (!is_there(j, i))
       continue;
-    const double is = target_at(j, i, k), off = is - sum / count, missed = score_at(j, i, k) - is;
+    const double is = target_at(j, i, k), off = is - first - sum / count, missed = score_at(j, i, k) - is;
     absolute += weight_at(j, i) * fabs(missed);
     square += weight_at(j, i) * (missed * missed);
     spread += weight_at(j, i) * (off * off);

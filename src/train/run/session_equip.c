@@ -46,9 +46,16 @@ static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
   for (int g = 0; g < plan->update.group_count; g++)
     HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->update.groups[g].settings, s->run.steps_of_epochs,
                              s->run.steps_per_epoch));
-  for (int g = 0; g < plan->update.group_count; g++)
+  for (int g = 0; g < plan->update.group_count; g++) {
+    hd_schedule *schedule = &s->run.schedule[g];
     if (plan->update.groups[g].later)
-      s->run.schedule[g].first = hd__planned_second_stage(s->run.config) * s->run.steps_per_epoch;
+      schedule->first = hd__planned_second_stage(s->run.config) * s->run.steps_per_epoch;
+    if (schedule->first >= schedule->end)
+      return hd__fail(ctx, HD_E_USAGE,
+                      "--unfreeze expects parameters that are trained from step %lld on, found 'epochs' of theirs that "
+                      "end before; give them more",
+                      (long long)schedule->first);
+  }
   hd__session_scale_lr(s);
   return HD_OK;
 }
