@@ -163,7 +163,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   "$HEDDLE" data price.csv >out
   printf 'Price,area,PRICE\n1,2,3.5\n2,3,4.5\n' >several.csv
   fails 1 train --model rows.yaml --data several.csv --label price --out r
-  [[ $message == *"expected the label's column 'price' in the first line, found"* ]]
+  [[ $message == *"expected one column 'price', found several that differ in case"* ]]
 }
 
 @test "a run whose features were changed is refused" {
