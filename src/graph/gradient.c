@@ -168,6 +168,10 @@ static hd_status add_dx_of_inputs(hd_grad *grad, const hd_op_rule *rule, const b
   return HD_OK;
 }
 
+static bool trains(const hd_grad *grad, int param) {
+  return hd__param_trains(&grad->graph->params[grad->graph->values[param].param]);
+}
+
 hd_status hd__grad_add(hd_grad *grad, const hd_node *node) {
   const hd_op_rule *rule = hd__op_info(node->op)->rule;
   backward_args args = {.node = node, .dy = grad->gradient[node->out[0]], .sum = {-1, -1, -1, -1}};
@@ -175,8 +179,11 @@ hd_status hd__grad_add(hd_grad *grad, const hd_node *node) {
   bool wanted = grad->wanted[node->in[0]];
   while (rule->dx_kind != HD_DX_FIRST && inputs < HD_MAX_IN && node->in[inputs] >= 0)
     wanted |= grad->wanted[node->in[inputs++]];
-  if (node->op == HD_OP_batch_norm && grad->graph->values[node->in[3]].kind == HD_VALUE_PARAM)
+  if (node->op == HD_OP_batch_norm && grad->graph->values[node->in[3]].kind == HD_VALUE_PARAM) {
+    if (trains(grad, node->in[1]) || trains(grad, node->in[2]))
+      HD_TRY(add_dw(grad, &rule->dw, &args));
     return wanted ? add_dx_of_stored(grad, node, args.dy) : HD_OK;
+  }
   if (node->geom.relu)
     HD_TRY(mask(grad, &args));
   if (rule->dw.in[1] >= HD_ARG_DX)

@@ -139,7 +139,9 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
       }
     if (!matched)
       return hd__yaml_fail(ctx, &rules->item[i],
-                           "expected a pattern that matches a parameter, found '%.100s'; there are %s",
+                           "expected a pattern that matches a parameter%s%s, found '%.100s'; there are %s",
+                           r.match && r.op < HD_OP_COUNT ? " of the operation " : "",
+                           r.match && r.op < HD_OP_COUNT ? hd__op_info(r.op)->name : "",
                            r.match ? r.match : hd__op_info(r.op)->name, list_names(names, sizeof names, graph));
   }
   return HD_OK;

@@ -65,7 +65,9 @@ typedef struct hd_form {
 
 typedef void hd_form_fn(const hd_form *form);
 
-enum { HD_FORM_CHANNELS = 128 }; /* the most columns of a convolution's rectangle */
+/* The most columns of a convolution's rectangle; the most elements of any, so that a kernel of more than a sixteenth as
+ * many taps forms none. */
+enum { HD_FORM_CHANNELS = 128, HD_FORM_ELEMS = 50176 };
 
 /* A product of matrices: c[i][j] = a chain from +0, p ascending: acc = fma(a[i][p], b[p][j], acc). Rows of c are
  * contiguous; a and b have any strides: element (i, p) of a at a[i * a_row + p * a_step], (p, j) of b at b[p *

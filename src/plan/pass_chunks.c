@@ -48,10 +48,15 @@ static int64_t place_sum(hd_plan *plan, int value) {
 }
 
 /* Either all gradients of a parameter are deferred or none, see hd__plan_defers(). */
-static void choose_way(hd_plan *plan, int p) {
+static hd_status choose_way(hd_plan *plan, hd_ctx *ctx, int p) {
   hd_plan_param *way = &plan->params[p];
   int64_t elems = padded(hd__param_elems(&plan->graph->params[p]));
   find_uses(plan, p);
+  if (way->uses == 0)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "the plan has no gradient for '%s', which is trained; nothing was trained: please report the model "
+                    "as a bug of heddle",
+                    way->name);
   way->deferred = hd__plan_defers(plan, &plan->graph->nodes[plan->update.uses[way->first_use].node]);
   for (int u = way->first_use; u < plan->update.use_count; u++) {
     hd_plan_use *use = &plan->update.uses[u];
@@ -62,6 +67,7 @@ static void choose_way(hd_plan *plan, int p) {
     if (!way->deferred)
       use->direct = place_sum(plan, plan->graph->nodes[use->node].out[use->output]);
   }
+  return HD_OK;
 }
 
 /* Statistics are summed per shard like gradients and placed after them, as are gradients of frozen parameters that
@@ -125,7 +131,7 @@ hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *se
     way->chunks = param->frozen ? 0 : (param->rows + way->chunk_rows - 1) / way->chunk_rows;
     chunks += way->chunks;
     if (way->trained)
-      choose_way(plan, p);
+      HD_TRY(choose_way(plan, ctx, p));
   }
   if (plan->trains)
     place_statistics(plan);

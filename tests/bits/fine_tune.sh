@@ -70,6 +70,8 @@ check "two views of each sample" 40d0655d6e9a1c019e98c4443a259e600249bec7a0bb2e9
   --freeze '*' --transforms "$flip" --keep-views 2 --val-split 0.2
 check "a second stage" 11c94f1be3caa4907f390ba32d52b6ded9f6c52736985f309b0fb0c24ed9eaf5 \
   --freeze '*' --unfreeze 'conv4.*,bn4.*,fc1.*@1' --lr-scale 0.3
+check "a second stage of biases alone, with stored statistics" \
+  4ebf6da6bf8bf22714a6d67e4370dfdf81fd8eb92c5c974d271edd6f1dbb1df4 --freeze '*' --unfreeze '*.bias@1'
 check "a second stage of all layers" 20b820ed2dc8826f17362bf4038a8c57b8530079a9815d33a631132b218ca882 \
   --freeze '*' --unfreeze '*@2' --optimizer sgd --momentum 0.9 --ema 0.9
 echo "1..$count"

@@ -82,6 +82,8 @@ refused() { # NAME HOSTS TEXT OPTIONS...
 # shellcheck disable=SC2086,SC2154
 {
   refused "a weight of two hosts" "a b" "all layers that use 'conv2.weight' on one host" $shared --stages 2
+  refused "a frozen weight of two hosts" "a b" "all layers that use 'conv2.weight' on one host" $shared --stages 2 \
+    --parameters '[{match: "conv2.*", requires_grad: false}]'
   refused "no stages" "a b" 'expects --stages' $adamw
   refused "more hosts than stages" "a b c" 'a stage for each of the 3 hosts, found 2' $adamw --stages 2
   refused "more stages than threads" "a b" 'a thread\|each of the 2 stages on every host' $adamw --stages 3

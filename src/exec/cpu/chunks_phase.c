@@ -224,15 +224,26 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     finish_tile(at, kind, param, t);
 }
 
+/* The most columns of a rectangle that all uses of a parameter can form, and that a tile can hold. */
+static int32_t widest_rectangle(const hd_plan *plan, const hd_plan_param *param, int32_t taps) {
+  int32_t widest = TILE_ELEMS / taps / 16 * 16;
+  widest = widest < TILE_COLUMNS ? widest : TILE_COLUMNS;
+  for (int u = 0; u < param->uses; u++) {
+    const int32_t limit = plan->kernels->form_columns[plan->update.uses[param->first_use + u].op];
+    widest = limit && limit < widest ? limit : widest;
+  }
+  return widest;
+}
+
 static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *r) {
   const hd_plan_param *way = &at->exec->plan->params[r->param];
   const hd_plan_use *use = &at->exec->plan->update.uses[way->first_use];
   const int32_t taps = hd_form_taps(use->geom, use->output), columns = (int32_t)r->columns / taps;
-  const int32_t limit = at->exec->plan->kernels->form_columns[use->op], widest = limit ? limit : TILE_COLUMNS;
+  const int32_t widest = widest_rectangle(at->exec->plan, way, taps);
   const int32_t parts = (columns + widest - 1) / widest;
   const int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16;
   const int32_t fitting = TILE_ELEMS / width / taps;
-  const int32_t most = fitting > TILE_ROWS ? fitting / TILE_ROWS * TILE_ROWS : fitting > 0 ? fitting : 1;
+  const int32_t most = fitting > TILE_ROWS ? fitting / TILE_ROWS * TILE_ROWS : fitting;
   const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, even = (r->j1 - r->j0 + tiles - 1) / tiles;
   const int32_t rows = even > TILE_ROWS ? (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS : even;
   for (int32_t k = 0; k < columns; k += width)

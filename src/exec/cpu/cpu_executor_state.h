@@ -13,7 +13,7 @@
  * than TILE_ROWS rows a multiple of them, so that the kernels' blocks of rows are whole; a tile of a
  * direct gradient has REDUCE_ELEMS consecutive elements. */
 enum {
-  TILE_ELEMS = 50176,
+  TILE_ELEMS = HD_FORM_ELEMS,
   TILE_COLUMNS = 4096,
   TILE_ROWS = 8,
   REDUCE_ELEMS = 4096,

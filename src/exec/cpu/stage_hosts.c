@@ -18,15 +18,20 @@
 
 #include "exec/cpu/cpu_executor_state.h"
 
-/* All layers that share a weight must be on one host. */
-static hd_status check_uses(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_param *param) {
-  for (const hd_plan_use *use = exec->plan->update.uses + param->first_use;
-       use < exec->plan->update.uses + param->first_use + param->uses; use++)
-    if (hd__exec_stage_host(exec, use->stage) != hd__exec_stage_host(exec, param->stage))
+/* All layers that share a weight, which may be frozen, must be on one host. */
+static hd_status check_weights(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_call *call) {
+  const hd_plan *plan = exec->plan;
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    const int value = plan->graph->nodes[call->node].in[i];
+    if (value < 0 || plan->place[value].where != HD_AT_PARAM)
+      continue;
+    const hd_plan_param *param = &plan->params[plan->graph->values[value].param];
+    if (hd__exec_stage_host(exec, call->stage) != hd__exec_stage_host(exec, param->stage))
       return hd__fail(ctx, HD_E_USAGE,
                       "--place-stages hosts expects all layers that use '%s' on one host, found them in stages %d and "
                       "%d on different hosts; cut elsewhere, or use --place-stages threads",
-                      param->name, param->stage, use->stage);
+                      param->name, param->stage, call->stage);
+  }
   return HD_OK;
 }
 
@@ -38,9 +43,8 @@ hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx) {
         "--place-stages hosts expects a stage for each of the %d hosts, found %d stages; use more --stages, "
         "or --place-stages threads",
         exec->exchange.hosts, plan->pipeline.stages.count);
-  for (const hd_plan_param *param = plan->params; exec->stages.apart && param < plan->params + plan->param_count;
-       param++)
-    HD_TRY(check_uses(ctx, exec, param));
+  for (int i = 0; exec->stages.apart && i < plan->call_count; i++)
+    HD_TRY(check_weights(ctx, exec, &plan->calls[i]));
   return HD_OK;
 }
 

@@ -25,7 +25,7 @@ static int forms(const hd_geom *g) {
   const int64_t windows = (int64_t)g->hp * g->wp, weights = (int64_t)g->ci * g->co * g->window.kh * g->window.kw;
   return g->conv.pool == 1 && g->conv.groups == 1 && !hd_geom_is_dilated(g) && g->ci >= WIDE_CHANNELS &&
          windows <= FEW_WINDOWS && weights >= MANY_WEIGHTS && weights >= WEIGHTS_TO_SQUARE * windows * windows &&
-         has_few_tiles(g);
+         16 * g->window.kh * g->window.kw <= HD_FORM_ELEMS && has_few_tiles(g);
 }
 
 /* Windows from .. to - 1 along an axis: those that have a tap inside the image. */
