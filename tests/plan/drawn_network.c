@@ -15,9 +15,13 @@ static uint32_t draw(uint32_t below) {
 static bool chance(uint32_t percent) { return draw(100) < percent; }
 
 enum {
-  SETTINGS_TRIES = 8, /* of a layer: many do not fit, such as a kernel that is larger than its image */
-  MOST_MACS = 1 << 20 /* of a sample: transposed convolutions with strides in a row make large images */
+  SETTINGS_TRIES = 8,  /* of a layer: many do not fit, such as a kernel that is larger than its image */
+  MOST_MACS = 1 << 20, /* of a sample: transposed convolutions with strides in a row make large images */
+  MOST_LARGE_MACS = 1 << 22
 };
+
+/* Every fourth network has wide layers, large kernels, strides and paddings. */
+static bool is_large;
 
 /* ---- Text ---- */
 
@@ -35,7 +39,7 @@ static bool is_small(const hd_graph *graph) {
   int64_t macs = 0;
   for (int i = 0; i < graph->node_count; i++)
     macs += hd__op_macs(graph->nodes[i].op, &graph->nodes[i].geom);
-  return macs <= MOST_MACS;
+  return macs <= (is_large ? MOST_LARGE_MACS : MOST_MACS);
 }
 
 static bool is_valid_text(const char *text) {
@@ -76,7 +80,9 @@ static bool is_layer(hd_op op) {
 static int usual_width;
 
 static int draw_width(void) {
-  static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 16, 17, 20};
+  static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 16, 17, 20}, large[] = {16, 33, 64, 128, 200, 512};
+  if (is_large && chance(60))
+    return large[draw(sizeof large / sizeof *large)];
   return widths[draw(sizeof widths / sizeof *widths)];
 }
 
@@ -113,7 +119,9 @@ static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op 
   case HD_SETTING_INT: snprintf(value, sizeof value, "%d", draw_number(o->key)); break;
   case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
   case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
-  case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
+  case HD_SETTING_SIDES:
+    snprintf(value, sizeof value, "%d", (int)low + (int)draw(is_large && chance(40) ? 40 : 4));
+    break;
   case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(o->choices[2] ? 3 : 2)]); break;
   case HD_SETTING_WEIGHTS: draw_weights(value, sizeof value, s->outputs); break;
   case HD_SETTING_LAYER:
@@ -263,6 +271,31 @@ static void add_reshape(drawn_network *s) {
     *s = before;
 }
 
+/* A kernel that may be larger than its image, with the padding that leaves some windows, over many channels. */
+static void add_large_kernel(drawn_network *s) {
+  static const int channels[] = {16, 33, 64, 130, 200};
+  const drawn_network before = *s;
+  int side[2], kernel[2], padding[2];
+  if (s->layers + 3 > DRAWN_MOST_LAYERS)
+    return;
+  for (int i = 0; i < 2; i++) {
+    side[i] = 1 + (int)draw(4);
+    kernel[i] = chance(30) ? 1 + (int)draw(3) : 1 + (int)draw(40);
+    padding[i] = kernel[i] > side[i] ? (kernel[i] - side[i] + 1 + (int)draw(3)) / 2 : (int)draw(2);
+  }
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: adaptive_avg_pool2d, size: [%d, %d]", s->layers, side[0],
+           side[1]);
+  s->op[s->layers++] = HD_OP_adaptive_avg_pool2d;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: conv2d, out: %d, kernel: 1", s->layers, channels[draw(5)]);
+  s->op[s->layers++] = HD_OP_conv2d;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: conv2d, out: %d, kernel: [%d, %d], padding: [%d, %d], stride: %d",
+           s->layers, 1 + (int)draw(8), kernel[0], kernel[1], padding[0], padding[1],
+           chance(70) ? 1 : 1 + (int)draw(9));
+  s->op[s->layers++] = HD_OP_conv2d;
+  if (!drawn_is_valid(s))
+    *s = before;
+}
+
 /* A recurrent layer along a line of places. */
 static void add_states(drawn_network *s, hd_op op) {
   const drawn_network before = *s;
@@ -284,6 +317,10 @@ static void add_some(drawn_network *s) {
   }
   if (rule->gates > 0 && chance(70)) {
     add_states(s, op);
+    return;
+  }
+  if (is_large && chance(20)) {
+    add_large_kernel(s);
     return;
   }
   if (op == HD_OP_reshape) {
@@ -326,6 +363,7 @@ void draw_network(drawn_network *s, uint64_t seed) {
   *s = (drawn_network){
       .input = {channels[draw(6)], 1 + (int)draw(9), 1 + (int)draw(9)}, .outputs = 10, .loss_op = HD_OP_cross_entropy};
   const int wanted = 2 + (int)draw(9);
+  is_large = seed % 4 == 3;
   choose_ops();
   usual_width = draw_width();
   if (chance(25))
