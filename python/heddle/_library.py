@@ -85,6 +85,7 @@ class Config:
 
     def __init__(self, context: Context, options: dict[str, Any]) -> None:
         self.context = context
+        self.kept: list[Any] = []  # what the library calls as long as something made of the settings exists
         self.pointer = context.make("hd_config", lib.hd_config_create)
         weakref.finalize(self, lib.hd_config_destroy, self.pointer)
         file = options.pop("config", None)
@@ -115,6 +116,12 @@ def _as_text(value: Any) -> bytes:
     if b"\0" in result:
         raise UsageError("expected a text without NUL characters as the value of an option, found one; leave it out")
     return result
+
+
+def write_why(why: Any, size: int, error: BaseException) -> None:
+    """Says in an array of characters of the library's what a function in Python raised."""
+    text = f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:size - 1]
+    ffi.memmove(why, text + b"\0", len(text) + 1)
 
 
 def record_of(struct: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import _arrays
-from ._library import Context, ShapeError, UsageError, ffi, lib
+from ._library import Context, ShapeError, UsageError, ffi, lib, write_why
 
 
 def is_function(value: Any) -> bool:
@@ -34,14 +34,14 @@ def name_of(function: Any) -> str:
 
 
 def set_functions(context: Context, config: Any, functions: dict[str, Any]) -> None:
-    """Gives a configuration a loss and a metric; the context keeps them."""
+    """Gives a configuration a loss and a metric, and keeps them there: it outlives what is made of it."""
     for what, function in functions.items():
         if function is None:
             continue
         call = _loss_of(context, function) if what == "loss" else _metric_of(context, function)
         name = ffi.new("char[]", name_of(function).encode())
         custom = ffi.new("hd_custom_loss *", {"struct_bytes": ffi.sizeof("hd_custom_loss"), "name": name, "loss": call})
-        context.kept += [call, name]
+        config.kept += [call, name]
         setter = lib.hd_config_set_loss if what == "loss" else lib.hd_config_set_metric
         context.check(setter(config.pointer, context.pointer, custom))
 
@@ -82,8 +82,7 @@ def _guarded(context: Context, body: Callable[[Any], None]) -> Any:
             return 0
         except BaseException as error:  # pylint: disable=broad-except
             calls.caught(error)
-            text = f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:lib.HD_CUSTOM_WHY_BYTES - 1]
-            ffi.memmove(why, text + b"\0", len(text) + 1)
+            write_why(why, lib.HD_CUSTOM_WHY_BYTES, error)
             return 1
 
     return call

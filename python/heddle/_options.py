@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterable, Literal, Optional, Sequence, Tuple, 
 
 from ._binding import UsageError, ffi, lib, text
 
+ALIASES = {"batch_size": "batch"}  # other names of options
 NOT_HERE = {"json": "a run's result is its attribute `result`"}  # options of the command alone, with what is instead
 WIDTH = 100
 HUGE = 1e9  # an upper bound that no one meets is not shown
@@ -120,12 +121,13 @@ def _choices(row: Any) -> tuple[str, ...]:
 def check_names(options: Iterable[str], allowed: Iterable[str] | None = None, of: str = "heddle.train") -> None:
     """Each option is given once, and is one of those allowed, with None of all. Unknown names are the library's to
     refuse, unless only some are allowed."""
-    options = list(options)
     some = None if allowed is None else set(allowed)
+    seen: dict[str, str] = {}
     for name in options:
-        plain = name.replace("-", "_")
-        if "-" in name and plain in options:
-            raise UsageError(f"expected each option once, found {plain!r} and {name!r}; leave one out")
+        plain = plain_name(name)
+        first = seen.setdefault(plain, name)
+        if first != name:
+            raise UsageError(f"expected each option once, found {first!r} and {name!r}; leave one out")
         if plain in NOT_HERE:
             raise UsageError(f"expected the name of an option, found {plain!r}, which only the command has; leave it "
                              f"out: {NOT_HERE[plain]}")
@@ -133,6 +135,12 @@ def check_names(options: Iterable[str], allowed: Iterable[str] | None = None, of
             near = nearest(plain, some)
             raise UsageError(f"expected an option of {of}, found {plain!r}; "
                              + (f"did you mean {near!r}?" if near else f"it has {', '.join(sorted(some))}"))
+
+
+def plain_name(name: str) -> str:
+    """The name of an option as this module's table has it: with _ for -, and one for all."""
+    plain = name.replace("-", "_")
+    return ALIASES.get(plain, plain)
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

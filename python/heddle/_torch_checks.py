@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch import nn
+from torch.fx.passes.shape_prop import TensorMetadata
 
 from ._library import Error, ShapeError, UnsupportedError, UsageError
 
@@ -31,6 +32,49 @@ def first_line(error: BaseException) -> str:
     """What an exception of PyTorch says, in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+# ---- Nodes of a trace ----
+
+def refuse(node: Any, why: str, remedy: str = "see docs/model-files.md, or replace it") -> UnsupportedError:
+    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; {remedy}")
+
+
+def is_tensor(node: Any) -> bool:
+    """Whether its result is one tensor: neither a size nor several."""
+    return isinstance(node, torch.fx.Node) and isinstance(node.meta.get("tensor_meta"), TensorMetadata)
+
+
+def shape(node: Any) -> tuple[int, ...]:
+    """The shape of its result, samples first; () where that is not one tensor."""
+    return tuple(node.meta["tensor_meta"].shape) if is_tensor(node) else ()
+
+
+def inputs(node: Any) -> list[Any]:
+    """What a call computes with."""
+    first = node.args[0] if node.args else next(iter(node.kwargs.values()))
+    if isinstance(first, (tuple, list)):
+        return list(first)
+    return [each for each in node.args if isinstance(each, torch.fx.Node) and "tensor_meta" in each.meta] or [first]
+
+
+def axes(x: Any, dim: Any) -> list[int]:
+    """Dimensions of a value, in order, those that count from the last too."""
+    rank = max(len(shape(x)), 1)
+    return sorted(d % rank for d in (dim if isinstance(dim, (tuple, list)) else [dim]))
+
+
+def only(node: Any, **settings: tuple[Any, Any]) -> None:
+    """Refuses settings that heddle does not have: name=(found, the one that it has)."""
+    for name, (found, has) in settings.items():
+        if found != has:
+            raise refuse(node, f"{name}={found!r}")
+
+
+def with_bias(node: Any, m: Any) -> None:
+    """heddle's norms have a bias, but rms_norm."""
+    if m.bias is None:
+        raise refuse(node, "bias=False", "give the norm a bias of zeros, with requires_grad_(False)")
 
 
 # ---- Calls ----
@@ -154,7 +198,7 @@ def check_layer(name: str, module: nn.Module) -> None:
     buffers = set(dict(module.named_buffers(recurse=False))) - (_NORM_BUFFERS if is_norm else set())
     if buffers:
         raise _refuse(f"{name}.{min(buffers)}", "a buffer that its class does not have", "remove it")
-    drops = isinstance(module, nn.Dropout) and module.p > 0 or is_recurrent and module.dropout > 0
+    drops = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0 or is_recurrent and module.dropout > 0
     if not module.training and (is_norm or drops):
         raise _refuse(name, f"nn.{type(module).__name__} in eval()", "call train() first, or leave it out")
 
@@ -187,6 +231,24 @@ def tied_embedding(module: nn.Module, name: str) -> str:
     return owners[0] if owners else ""
 
 
+def check_single(module: nn.Module, tensors: dict[str, str]) -> None:
+    """Each trained parameter is the weight of one layer: two layers would train it apart. `tensors`: the names in the
+    module's state_dict of those of the layers' weights."""
+    state = module.state_dict()
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    first: dict[int, str] = {}
+    for ours, its in tensors.items():
+        if its not in state:
+            raise _refuse(its, "no parameter", "make it an nn.Parameter")
+        parameter = parameters.get(its)
+        if parameter is None or not parameter.requires_grad:
+            continue
+        other = first.setdefault(id(parameter), ours)
+        if other != ours:
+            raise _refuse(its, f"a parameter of two layers, {other.rpartition('.')[0]} and {ours.rpartition('.')[0]}",
+                          "use it once, or make another parameter")
+
+
 # ---- Calls that write into their input ----
 
 def _writes(node: torch.fx.Node, traced: torch.fx.GraphModule) -> bool:
@@ -201,7 +263,8 @@ def _writes(node: torch.fx.Node, traced: torch.fx.GraphModule) -> bool:
 
 
 _INPLACE_SECOND = (nn.functional.relu, nn.functional.silu, nn.functional.leaky_relu)
-_VIEWS = ("flatten", "view", "reshape", "squeeze", "Flatten", "Identity", "Dropout", "dropout")
+_VIEWS = ("flatten", "view", "reshape", "squeeze", "Flatten", "Identity", "Dropout", "dropout", "Dropout2d",
+          "dropout2d", "getitem", "chunk", "split")
 
 
 def _is_view(node: torch.fx.Node, traced: torch.fx.GraphModule) -> bool:

@@ -9,15 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ._library import UnsupportedError
-
-
-def _refuse(node: Any, why: str, remedy: str) -> UnsupportedError:
-    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; {remedy}")
-
-
-def _shape(node: Any) -> tuple[int, ...]:
-    return tuple(node.meta["tensor_meta"].shape)
+from ._torch_checks import axes as _axes
+from ._torch_checks import refuse as _refuse
+from ._torch_checks import shape as _shape
 
 
 class _Steps:
@@ -52,8 +46,8 @@ def _softsign(steps: _Steps, x: Any) -> None:
 
 
 def _amin(steps: _Steps, x: Any, dim: Any = (), keepdim: bool = False) -> None:
-    dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim]))
-    if dims not in ([1], [2, 3]) or not keepdim or len(_shape(x)) != 4:
+    dims, rank = _axes(x, dim), len(_shape(x))
+    if dims not in ([1], list(range(2, rank))) or not keepdim or rank < 3:
         raise _refuse(steps.node, f"amin(dim={dim!r}, keepdim={keepdim})", "write x.amin((2, 3), keepdim=True)")
     largest = steps.add("_max", "max", steps.minus("_minus", steps.network.value[x]),
                         over="channels" if dims == [1] else "pixels")
@@ -105,7 +99,6 @@ def take(network: Any, node: Any) -> bool:
     try:
         inspect.signature(call).bind(steps, *node.args, **node.kwargs)
     except TypeError as error:
-        raise _refuse(node, f"arguments of {node.target} that it does not know ({error})",
-                      "see docs/model-files.md, or replace it") from error
+        raise _refuse(node, f"arguments of {node.target} that it does not know ({error})") from error
     call(steps, *node.args, **node.kwargs)
     return True

@@ -11,7 +11,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from . import _torch_checks as _checks
-from ._library import UnsupportedError
+from ._torch_checks import inputs as _inputs
+from ._torch_checks import is_tensor as _is_tensor
+from ._torch_checks import only as _only
+from ._torch_checks import refuse as _refuse
+from ._torch_checks import shape as _shape
 
 Step = tuple[str, str, dict[str, Any]]  # a module's name, an operation and its settings
 
@@ -29,16 +33,6 @@ def reads_sequences(traced: torch.fx.GraphModule) -> bool:
     called = {type(traced.get_submodule(node.target)) for node in traced.graph.nodes if node.op == "call_module"}
     return bool(called & {nn.LSTM, nn.GRU}) and not called & {nn.Conv1d, nn.ConvTranspose1d, nn.Conv2d} and \
         not reads_tokens(traced)
-
-
-def _refuse(node: Any, why: str, remedy: str = "leave it out") -> UnsupportedError:
-    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; {remedy}")
-
-
-def _only(node: Any, **settings: tuple[Any, Any]) -> None:
-    for name, (found, has) in settings.items():
-        if found != has:
-            raise _refuse(node, f"{name}={found!r}")
 
 
 _ACTIVATIONS = {F.relu: ("relu", {}), torch.relu: ("relu", {}), F.gelu: ("gelu", {}), F.silu: ("swish", {}),
@@ -67,13 +61,12 @@ class Places:
             value = getattr(value, name)
         self.constant[node] = value, node.target if node.target in self.network.module.state_dict() else ""
 
-    def shape(self, node: Any) -> tuple[int, ...]:
-        return tuple(node.meta["tensor_meta"].shape)
-
     def _value(self, node: Any) -> str:
         if node in self.constant:
             raise _refuse(node, f"a parameter that is used outside of a module, {node.target}",
                           "use a module of torch.nn")
+        if node not in self.network.value:
+            raise _refuse(node, "a result that is no layer's output")
         return self.network.value[node]
 
     def _add(self, node: Any, name: str, op: str, settings: dict[str, Any], inputs: list[str],
@@ -122,19 +115,21 @@ class Places:
         if any(each in self.constant for each in node.all_input_nodes):
             self._position(node)
             return True
-        sides = [each for each in node.all_input_nodes if len(self.shape(each)) == 3]
+        sides = [each for each in node.all_input_nodes if len(_shape(each)) == 3]
         return bool(sides) and self._of_places(node, sides)
 
     def _called(self, node: Any) -> nn.Module:
         return self.network.traced.get_submodule(node.target)
 
     def _of_places(self, node: Any, inputs: list[Any]) -> bool:
+        if not _is_tensor(node):
+            raise _refuse(node, "several results over places", "use one place, x[:, -1], or flat values")
         if node.target is operator.getitem:
             index = node.args[1]
             if type(index) is not tuple or len(index) < 2 or index[0] != slice(None) or type(index[1]) is not int or \
                     any(each != slice(None) for each in index[2:]):
                 raise _refuse(node, f"elements {index!r}", "use one place, x[:, -1]")
-            self._take_place(node, self._value(inputs[0]), self.shape(inputs[0]), index[1])
+            self._take_place(node, self._value(inputs[0]), _shape(inputs[0]), index[1])
             return True
         if node.target in (torch.mean, "mean"):
             arguments = [*node.args[1:], *node.kwargs.values()]
@@ -146,7 +141,7 @@ class Places:
         layer = self.network.convert(node)
         if layer is None:
             return False
-        same = len({self.shape(each) for each in node.all_input_nodes}) == 1
+        same = len({_shape(each) for each in node.all_input_nodes}) == 1
         if layer[0] not in _ELEMENTS and not (layer[0] in ("add", "sub", "mul", "div") and same):
             raise _refuse(node, f"{layer[0]} over places", "see docs/python.md, or replace it")
         return False
@@ -166,8 +161,8 @@ class Places:
         constant = [each for each in node.all_input_nodes if each in self.constant]
         weight, name = self.constant[constant[0]]
         adds = node.target in (operator.add, operator.iadd, torch.add, "add") and not node.kwargs
-        fits = adds and len(values) == len(constant) == 1 and name and len(self.shape(values[0])) == 3 and \
-            tuple(weight.shape) in (self.shape(values[0])[1:], (1, *self.shape(values[0])[1:]))
+        fits = adds and len(values) == len(constant) == 1 and name and len(_shape(values[0])) == 3 and \
+            tuple(weight.shape) in (_shape(values[0])[1:], (1, *_shape(values[0])[1:]))
         if not fits:
             self._value(constant[0])
         self._add(node, node.name, "position", {}, [self._value(values[0])])
@@ -176,33 +171,34 @@ class Places:
     def _embedding(self, node: Any, m: nn.Embedding) -> None:
         _only(node, padding_idx=(m.padding_idx, None), max_norm=(m.max_norm, None), sparse=(m.sparse, False),
               scale_grad_by_freq=(m.scale_grad_by_freq, False))
-        index = node.args[0]
+        index = _inputs(node)[0]
         if index in self.constant:
+            _checks.check_layer(node.target, m)
             rows = self.constant[index][0].flatten().tolist()
             if rows != list(range(m.num_embeddings)):
                 raise _refuse(node, f"an embedding of constant numbers other than 0 to {m.num_embeddings - 1}",
                               "give it as many rows as there are places, and torch.arange of them")
             self.constant[node] = m.weight, node.target + ".weight"
             return
-        if self.network.value[index] != "input":
+        if self._value(index) != "input":
             raise _refuse(node, "an embedding of computed numbers", "let it read the input")
         self._add(node, node.target.replace(".", "_"), "embedding",
                   {"tokens": m.num_embeddings, "out": m.embedding_dim}, ["input"], node.target)
 
     def _linear(self, node: Any, m: nn.Linear, module: str = "", name: str = "", x: str = "") -> str:
-        module = module or node.target
+        module, x = module or node.target, x or self._value(_inputs(node)[0])
         return self._add(node, name or module.replace(".", "_"), "linear",
-                         {"out": m.out_features, "bias": m.bias is not None}, [x or self._value(node.args[0])], module)
+                         {"out": m.out_features, "bias": m.bias is not None}, [x], module)
 
     def _norm(self, node: Any, m: Any, module: str = "", x: str = "") -> str:
         module, channels = module or node.target, tuple(m.normalized_shape)
         _only(node, elementwise_affine=(m.elementwise_affine, True), normalized_shape=(len(channels), 1))
         rms = isinstance(m, nn.RMSNorm)
-        if not rms and m.bias is None:
-            raise _refuse(node, "bias=False", "give the norm a bias of zeros")
+        if not rms:
+            _checks.with_bias(node, m)
         settings = {} if m.eps is None else {"eps": m.eps}
         return self._add(node, module.replace(".", "_"), "rms_norm" if rms else "layer_norm2d", settings,
-                         [x or self._value(node.args[0])], module)
+                         [x or self._value(_inputs(node)[0])], module)
 
     def _drop(self, node: Any, m: nn.Dropout, module: str, x: str) -> str:
         _checks.check_layer(module, m)
@@ -285,7 +281,7 @@ class Places:
         if not of["query"] is of["key"] is of["value"]:
             raise _refuse(node, "keys and values of other places than the queries", "use self-attention")
         _only(node, key_padding_mask=(of.get("key_padding_mask"), None))
-        causal = self._is_causal(node, of.get("attn_mask"), of.get("is_causal"), self.shape(of["query"])[1])
+        causal = self._is_causal(node, of.get("attn_mask"), of.get("is_causal"), _shape(of["query"])[1])
         self._attend(node, m, node.target, self._value(of["query"]), causal)
         self.joint.add(node)
 
@@ -329,7 +325,7 @@ class Places:
         of = inspect.signature(m.forward).bind(*node.args, **node.kwargs).arguments
         _only(node, src_key_padding_mask=(of.get("src_key_padding_mask"), None))
         mask, x = of.get("src_mask", of.get("mask")), self._value(of["src"])
-        causal = self._is_causal(node, mask, of.get("is_causal"), self.shape(of["src"])[1])
+        causal = self._is_causal(node, mask, of.get("is_causal"), _shape(of["src"])[1])
         if isinstance(m, nn.TransformerEncoderLayer):
             self._block(node, m, node.target, x, causal)
             return
@@ -343,21 +339,23 @@ class Places:
     def _maybe_linear(self, node: Any, m: nn.Linear) -> None:
         """Over places, or over flat values; a head may have the weight of an embedding."""
         owner = _checks.tied_embedding(self.network.module, node.target)
-        if owner:
+        if owner in self.network.names.values():
             self.network.layer(node, "linear", {"out": m.out_features, "bias": False, "share": owner.replace(".", "_")},
-                               node.target.replace(".", "_"), [self._value(node.args[0])])
+                               node.target.replace(".", "_"), [self._value(_inputs(node)[0])])
         else:
             self._linear(node, m)
 
     def _maybe_norm(self, node: Any, m: Any) -> None:
-        if len(self.shape(node)) == 3:
+        if len(_shape(node)) == 3:
             self._norm(node, m)
             return
         op = "rms_norm" if isinstance(m, nn.RMSNorm) else "layer_norm"
         _only(node, elementwise_affine=(m.elementwise_affine, True),
-              normalized_shape=(tuple(m.normalized_shape), self.shape(node)[1:]))
+              normalized_shape=(tuple(m.normalized_shape), _shape(node)[1:]))
+        if op == "layer_norm":
+            _checks.with_bias(node, m)
         self._add(node, node.target.replace(".", "_"), op, {} if m.eps is None else {"eps": m.eps},
-                  [self._value(node.args[0])], node.target)
+                  [self._value(_inputs(node)[0])], node.target)
 
 
 _MODULES: dict[type, Callable[[Places, Any, Any], Any]] = {

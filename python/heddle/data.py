@@ -9,6 +9,7 @@ The library calls these from its threads; each call takes the interpreter's lock
 """
 from __future__ import annotations
 
+import array
 import inspect
 import json
 import threading
@@ -17,7 +18,7 @@ from typing import Any, Callable, Iterable, Sequence
 import numpy as np
 
 from . import _arrays
-from ._library import Context, FormatError, ShapeError, UnsupportedError, UsageError, ffi, lib
+from ._library import Context, FormatError, ShapeError, UnsupportedError, UsageError, ffi, lib, write_why
 
 NAME = "python"  # of the data set of a context, which run.json keeps
 OTHER = "other"  # of one that a run is evaluated on, of which the run's fold is no part
@@ -25,10 +26,11 @@ AT_ONCE = 64  # samples that __getitems__ is asked for
 
 
 class Weighed:
-    """Arrays with a weight for each sample: in losses and scores a sample counts as often as its weight says."""
+    """Arrays with a weight for each sample: in losses and scores a sample counts as often as its weight says. `classes`
+    is the number of classes, where the labels may lack some."""
 
-    def __init__(self, data: Any, train: Any, test: Any = None) -> None:
-        self.data, self.train, self.test = data, train, test
+    def __init__(self, data: Any, train: Any, test: Any = None, classes: int = 0) -> None:
+        self.data, self.train, self.test, self.classes = data, train, test, classes
 
 
 def weigh(data: Any, sample_weight: Any) -> Any:
@@ -65,7 +67,7 @@ def add(context: Context, data: Any, name: str = NAME) -> Any:
     if name == NAME:
         context.data = data
     if isinstance(data, Weighed):
-        return _add_arrays(context, *_splits(data.data), name, (data.train, data.test))
+        return _add_arrays(context, *_splits(data.data), name, (data.train, data.test), data.classes)
     if is_set(data):
         return _add_sets(context, *((data, None) if _is_set(data) else data), name)
     return _add_arrays(context, *_splits(data), name)
@@ -94,7 +96,8 @@ def write(data: Any, folder: str) -> None:
 def _read_sets(sets: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
     readers, parts = [_Reader(data) for data in sets], []
     for reader in readers:
-        samples = [reader.sample(i) for i in range(len(reader.data))]
+        samples = [reader.checked(i) for i in range(len(reader.data))]
+        readers[0].check(*samples[0], "the training set's")
         parts.append((np.stack([x for x, _ in samples]), np.stack([y for _, y in samples])))
     classes = max(reader.classes() for reader in readers)
     last = max(int(y.max()) for _, y in parts) if classes else -1
@@ -119,24 +122,38 @@ def of_loaders(data: Any, options: dict[str, Any]) -> Any:
     if not _is_loader(loader) or not all(_is_loader(part) or _is_set(part) for part in parts):
         raise UsageError("expected a DataLoader for training, and one or a data set for testing, found something else; "
                          "give data sets")
-    sampler = type(loader.sampler).__name__
-    replaces = getattr(loader.sampler, "replacement", False)
-    if loader.batch_size is None or sampler not in ("RandomSampler", "SequentialSampler") or replaces:
-        raise UsageError(f"expected a DataLoader that takes all samples in batches, in order or shuffled, found one "
-                         f"with {'a ' + sampler if loader.batch_size else 'a batch_sampler'}; pass its dataset, with "
-                         "sampler= as an option")
-    for part in parts:
-        if getattr(getattr(part, "collate_fn", None), "__name__", "default_collate") != "default_collate":
-            raise UsageError("expected a DataLoader without a collate_fn, found one, which heddle would not call; let "
-                             "the data set's __getitem__ return what a sample is")
-    found = {"batch": loader.batch_size, "workers": loader.num_workers, "drop_last": loader.drop_last}
-    if sampler == "SequentialSampler":
-        found["no_shuffle"] = True
+    if loader.batch_size is None:
+        raise _refused_loader("a batch_sampler")
+    for part in filter(_is_loader, parts):
+        _check_loader(part)
+    found = {"batch": loader.batch_size, "workers": loader.num_workers, "drop_last": loader.drop_last,
+             "no_shuffle": type(loader.sampler).__name__ == "SequentialSampler"}
     for name, value in found.items():
         if options.get(name) is None and value not in (0, False):
             options[name] = value
     sets = [part.dataset if _is_loader(part) else part for part in parts]
     return sets[0] if len(sets) == 1 else tuple(sets)
+
+
+def _refused_loader(found: str) -> UsageError:
+    return UsageError("expected a DataLoader that takes all samples in batches, in order or shuffled, found one with "
+                      f"{found}; pass its dataset, with sampler= as an option")
+
+
+def _check_loader(loader: Any) -> None:
+    """It takes each sample once, and gives it as its data set does."""
+    sampler = loader.sampler
+    name = type(sampler).__name__
+    if name not in ("RandomSampler", "SequentialSampler") or getattr(sampler, "replacement", False):
+        raise _refused_loader(f"a {name}")
+    count, taken = len(loader.dataset), len(sampler)
+    if taken != count or len(sampler.data_source) != count:
+        raise _refused_loader(f"a {name} of {taken} samples for {count}")
+    if loader.batch_size is None and loader.batch_sampler is not None:
+        raise _refused_loader("a batch_sampler")
+    if getattr(loader.collate_fn, "__name__", "default_collate") not in ("default_collate", "default_convert"):
+        raise UsageError("expected a DataLoader without a collate_fn, found one, which heddle would not call; let "
+                         "the data set's __getitem__ return what a sample is")
 
 
 def is_set(data: Any) -> bool:
@@ -242,7 +259,7 @@ def _c_arrays(x: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> Any:
 
 
 def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] | None, called: str,
-                weights: tuple[Any, Any] = (None, None)) -> str:
+                weights: tuple[Any, Any] = (None, None), classes: int = 0) -> str:
     parts = []
     for (x, y), w, which in zip([train] + [test] * (test is not None), weights, ("", "_test")):
         x = _arrays.samples(x, "x" + which)
@@ -250,9 +267,12 @@ def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] 
                       None if w is None else _arrays.weights(w, len(x), "sample_weight" + which)))
     x, y, _ = parts[0]
     for other, its, _ in parts[1:]:
-        if other.shape[1:] != x.shape[1:] or other.dtype != x.dtype or its.dtype != y.dtype:
+        if (other.shape[1:], other.dtype, its.dtype) != (x.shape[1:], x.dtype, y.dtype):
             raise ShapeError(f"expected x_test and y_test as x and y: samples of {x.shape[1:]} {x.dtype}, {y.dtype}, "
                              f"found {other.shape[1:]} {other.dtype}, {its.dtype}; convert one of them")
+        if y.ndim == 2 and its.shape[1] != y.shape[1]:
+            raise ShapeError(f"expected {y.shape[1]} targets of each sample in y_test, as in y, found {its.shape[1]}; "
+                             "give as many")
     for x, y, _ in parts:
         if y.ndim == 3 and y.shape[1:] != x.shape[2:]:
             raise ShapeError(f"expected a class for each pixel of {x.shape[2]}x{x.shape[3]} pictures, found masks of "
@@ -261,7 +281,7 @@ def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] 
     is_class = y.dtype != np.float32
     last = max(int(np.max(y, initial=0, where=y != _arrays.NO_CLASS if y.ndim == 3 else True))
                for _, y, _ in parts) if is_class else -1
-    _fill(custom, x.shape[1:], x.dtype, 1 + last, 0 if is_class else y.shape[1])
+    _fill(custom, x.shape[1:], x.dtype, max(1 + last, classes if is_class else 0), 0 if is_class else y.shape[1])
     name, c = ffi.new("char[]", called.encode()), [_c_arrays(*part) for part in parts]
     custom.name, custom.train, custom.test = name, c[0], c[1] if test else ffi.NULL
     context.kept += [parts, c, name]
@@ -289,9 +309,13 @@ def folds(y: Any, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 # ---- Data sets in Python ----
 
+_OF_ARRAYS = ("dtype", "__array__", "__array_interface__", "__dlpack__")  # and of tables, but of no data sets
+
+
 def _is_set(data: Any) -> bool:
-    return (hasattr(data, "__len__") and hasattr(data, "__getitem__") and not hasattr(data, "dtype")
-            and not isinstance(data, (tuple, list, dict, str, bytes)))
+    return (hasattr(data, "__len__") and hasattr(data, "__getitem__")
+            and not any(hasattr(data, name) for name in _OF_ARRAYS)
+            and not isinstance(data, (tuple, list, dict, str, bytes, bytearray, memoryview, array.array)))
 
 
 def _row(x: Any) -> np.ndarray:
@@ -299,10 +323,13 @@ def _row(x: Any) -> np.ndarray:
 
 
 def _target(y: Any) -> np.ndarray:
-    if isinstance(y, tuple) and len({np.shape(each) for each in y}) > 1:  # of several heads
-        y = np.concatenate([np.ravel(each) for each in y])
-    y = np.asarray(y)
-    return _arrays.labels(y.reshape(1, *y.shape), 1, "a sample's y")[0]
+    parts = [np.asarray(each) for each in (y if isinstance(y, tuple) and y else [y])]  # several: of several heads
+    for part in parts:
+        if part.ndim > 1:
+            raise ShapeError(f"expected a class or numbers (K) as a sample's y, found the shape {part.shape}; for a "
+                             "class for each pixel give arrays (x, y), with y (N, H, W), or a folder of masks")
+    y = np.concatenate([part.ravel() for part in parts]) if len(parts) > 1 else parts[0]
+    return _arrays.labels(y[None], 1, "a sample's y")[0]
 
 
 class _Reader:
@@ -313,9 +340,9 @@ class _Reader:
         self.first, self.batch = -1, [(None, None)]  # the batch at hand, of sets that give batches
         if len(data) < 1:
             raise FormatError(f"expected samples in the data set, found a length of {len(data)}; add some")
-        x, y = self.sample(0)
+        x, self.y = self.sample(0)
         self.shape, self.dtype = x.shape, x.dtype
-        self.outputs = 0 if np.ndim(y) == 0 else len(y)
+        self.outputs = len(self.y) if self.y.ndim else 0
 
     def sample(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         x, y = self.batched(index) if hasattr(self.data, "__getitems__") else self.data[index]
@@ -346,17 +373,26 @@ class _Reader:
             targets = [self.sample(i)[1] for i in range(len(self.data))]
         return 1 + int(np.max(np.asarray(targets)))
 
-    def fill(self, index: int, out: Any) -> None:
+    def checked(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         x, y = self.sample(index)
+        self.check(x, y, "the first")
+        return x, y
+
+    def check(self, x: np.ndarray, y: np.ndarray, of: str) -> None:
+        """The library has memory for samples that are as the first one."""
         if x.shape != self.shape or x.dtype != self.dtype:
-            raise ShapeError(f"expected samples of {self.shape} {self.dtype} as the first, found {x.shape} {x.dtype}; "
+            raise ShapeError(f"expected samples of {self.shape} {self.dtype} as {of}, found {x.shape} {x.dtype}; "
                              "make them equal")
-        if (0 if np.ndim(y) == 0 else len(y)) != self.outputs:
-            raise ShapeError("expected labels or targets as the first sample's, found others; make them equal")
+        if y.shape != self.y.shape:
+            wanted, found = (f"{len(each)} targets" if np.ndim(each) else "a class" for each in (self.y, y))
+            raise ShapeError(f"expected {wanted} as {of}, found {found}; make them equal")
+
+    def fill(self, index: int, out: Any) -> None:
+        x, y = self.checked(index)
         to = out.bytes if self.dtype == np.uint8 else out.floats
         ffi.memmove(to, x.data.cast("B"), x.nbytes)
         if self.outputs:
-            ffi.memmove(out.targets, y.data.cast("B"), y.nbytes)
+            ffi.memmove(out.targets, y.data.cast("B"), 4 * self.outputs)
         else:
             out.label = int(y)
 
@@ -373,6 +409,8 @@ def _add_sets(context: Context, train: Any, test: Any, called: str) -> str:
     readers = [_Reader(data) for data in (train, test) if data is not None]
     handles = [ffi.new_handle(reader) for reader in readers]
     first, calls = readers[0], context.calls
+    for other in readers[1:]:
+        first.check(*other.sample(0), "the training set's")
 
     @ffi.callback("int64_t(void *)", error=-1, onerror=calls.escaped)
     def length(self: Any) -> int:
@@ -387,8 +425,7 @@ def _add_sets(context: Context, train: Any, test: Any, called: str) -> str:
             return 0
         except BaseException as error:  # pylint: disable=broad-except
             calls.caught(error)
-            why = f"{type(error).__name__}: {error}".encode()[:ffi.sizeof(out.why) - 1]
-            ffi.memmove(out.why, why + b"\0", len(why) + 1)
+            write_why(out.why, ffi.sizeof(out.why), error)
             return 1
 
     custom = ffi.new("hd_custom_data *")
@@ -412,18 +449,42 @@ def add_transforms(context: Context, transforms: Any) -> Any:
     return json.dumps(names)
 
 
+def _call_of(function: Callable[..., Any]) -> tuple[bool, Callable[[Any, Any], Any]]:
+    """Whether a transform takes a generator, as `rng` or as a second argument that it needs; and how it is called."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of a function in C, such as numpy.sqrt
+        return False, lambda x, rng: function(x)
+
+    def takes(*arguments: Any, **named: Any) -> bool:
+        try:
+            signature.bind(*arguments, **named)
+            return True
+        except TypeError:
+            return False
+
+    if "rng" in signature.parameters and takes(0, rng=0):
+        return True, lambda x, rng: function(x, rng=rng)
+    if takes(0):
+        return False, lambda x, rng: function(x)
+    if takes(0, 0):
+        return True, function
+    raise UsageError(f"expected a function of x, or of x and rng, as a transform, found {signature}; give the other "
+                     "parameters values by functools.partial")
+
+
 def _add_transform(context: Context, function: Callable[..., Any]) -> str:
     """f(x) is kept in evaluation; f(x, rng) is random, and evaluation leaves it out."""
     name = f"python_{len(context.kept)}"
     context.functions = True
-    random, calls = len(inspect.signature(function).parameters) > 1, context.calls
+    (random, apply_to), calls = _call_of(function), context.calls
 
     @ffi.callback("void(hd_custom_transform_call const *)", onerror=calls.escaped)
     def apply(call: Any) -> None:
         try:
             shape = (call.channels, call.height, call.width)
             x = np.frombuffer(ffi.buffer(call.image, 4 * shape[0] * shape[1] * shape[2]), np.float32).reshape(shape)
-            y = function(x, _generator(call.random)) if random else function(x)
+            y = apply_to(x, _generator(call.random) if random else None)
             if y is not None and y is not x:
                 y = _arrays.as_numpy(y, "a transform's result")
                 if y.shape != x.shape:

@@ -7,11 +7,14 @@ such a model is trained without normalising them (transforms=["to_float"]) unles
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import math
 import operator
 import os
+import pathlib
 import tempfile
+import weakref
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -24,11 +27,19 @@ from torch.fx.passes.shape_prop import ShapeProp
 from . import _torch_checks as _checks
 from . import _torch_composed as _composed
 from . import _torch_places as _places
-from ._library import ShapeError, UnsupportedError, UsageError
+from ._library import Error, ShapeError, UnsupportedError, UsageError
+from ._summary import summary
+from ._torch_checks import axes as _axes
+from ._torch_checks import inputs as _inputs
+from ._torch_checks import is_tensor as _is_tensor
+from ._torch_checks import only as _only
+from ._torch_checks import refuse as _refuse
+from ._torch_checks import shape as _shape
 from .model import Model
-from .run import write_weights
+from .run import remove_folder, weights_bytes
 
 Layer = tuple[str, dict[str, Any]]  # an operation and its settings
+_BATCH = 2  # of the samples that a module is traced with
 
 
 class TorchModel:
@@ -39,19 +50,34 @@ class TorchModel:
                  heads: Sequence[str] = ()) -> None:
         self.module, self.text, self.names, self.weights, self.heads = module, text, names, weights, heads
         self.tokens = "op: embedding" in text or '"embedding"' in text  # samples are whole numbers
+        self._files: dict[str, pathlib.Path] = {}  # of first weights, by their digests
 
     def options(self) -> dict[str, Any]:
         """The options of a run that starts from the module's weights."""
-        self._folder = tempfile.TemporaryDirectory(prefix="heddle-")  # goes with the object
-        path = os.path.join(self._folder.name, "init.safetensors")
+        init = str(self._first_weights())
+        return {"model": self.text, "init": init, **({} if self.tokens else {"transforms": "[to_float]"})}
+
+    def _first_weights(self) -> pathlib.Path:
+        """A file of the module's weights as they are, one for the same weights. It stays as long as the object, which
+        runs keep: what repeats a run reads it."""
         state = self.module.state_dict()
-        write_weights(path, {ours: self._as_file(its, state[its]) for ours, its in self._tensors().items()})
-        return {"model": self.text, "init": path, **({} if self.tokens else {"transforms": "[to_float]"})}
+        contents = weights_bytes({ours: self._as_file(its, state[its]) for ours, its in self._tensors().items()})
+        digest = hashlib.sha256(contents).hexdigest()
+        path = self._files.get(digest)
+        if path is None or not path.exists():
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
+            weakref.finalize(self, remove_folder, folder, os.getpid())
+            path = folder / "init.safetensors"
+            path.write_bytes(contents)
+            self._files[digest] = path
+        return path
 
     def _as_file(self, name: str, tensor: torch.Tensor) -> np.ndarray:
-        """A weight as files have it: kernels of signals are those of images of one row."""
+        """A weight as files have it: of signals those of images of one row."""
         owner = self.module.get_submodule(name.rpartition(".")[0])
         is_kernel = isinstance(owner, (nn.Conv1d, nn.ConvTranspose1d)) and tensor.dim() == 3
+        if isinstance(owner, nn.LayerNorm) and tensor.dim() == 2:
+            return tensor.unsqueeze(1).detach().cpu().numpy()
         if name in self.weights.values() and tensor.dim() == 3:  # of positions, with an axis for the batch
             return tensor[0].detach().cpu().numpy()
         return (tensor.unsqueeze(2) if is_kernel else tensor).detach().cpu().numpy()
@@ -73,7 +99,7 @@ class TorchModel:
         return module.eval()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_folder"}
+        return {**self.__dict__, "_files": {}}
 
 
 def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy",
@@ -104,7 +130,7 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     if sequences and len(shape) != 2:
         raise ShapeError(f"expected places and their features, (T, F), as input_shape, found {input_shape!r}; leave "
                          "the batch out")
-    x = torch.zeros(2, *shape, dtype=torch.long if tokens else parameter.dtype, device=parameter.device)
+    x = torch.zeros(_BATCH, *shape, dtype=torch.long if tokens else parameter.dtype, device=parameter.device)
     _checks.check_run(traced.eval(), x)
     ShapeProp(traced).propagate(x)
     for part, mode in training.items():
@@ -112,11 +138,15 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     network = _Network(module, traced, shape, tokens, sequences)
     for node in traced.graph.nodes:
         network.add(node)
+    values = dict(network.value)
     model = network.with_loss(loss) if losses is None else network.with_losses(losses)
     text = model.text + network.frozen()
     if tokens:
         text = text.replace(f"input: [1, 1, {shape[0]}]", f"input: [{shape[0]}]", 1)
-    return TorchModel(module, text, network.names, network.weights, model.heads)
+    result = TorchModel(module, text, network.names, network.weights, model.heads)
+    _checks.check_single(module, result._tensors())
+    network.check_shapes(values, text)
+    return result
 
 
 def _shape_of(input_shape: Any) -> tuple[int, ...]:
@@ -130,12 +160,12 @@ def _shape_of(input_shape: Any) -> tuple[int, ...]:
     return shape
 
 
-def _refuse(node: Any, why: str, remedy: str = "see docs/model-files.md, or replace it") -> UnsupportedError:
-    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; {remedy}")
-
-
 # A last layer that a loss includes: trained with both, a network computes it twice.
 _INCLUDED = {"cross_entropy": ("softmax", "log_softmax"), "bce_with_logits": ("sigmoid",)}
+
+
+# Layers that may have another's weights.
+_SHARE = ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "linear")
 
 
 class _Network:
@@ -168,13 +198,11 @@ class _Network:
         elif node.op == "output":
             self.output = node
         elif "tensor_meta" not in node.meta:  # a size, which a view reads
-            return
+            pass
         elif self.places and node.op == "get_attr":
             self.places.keep(node)
-        elif self.places and self.places.take(node):
-            return
-        elif not self.places and _composed.take(self, node):
-            return
+        elif self.places.take(node) if self.places else _composed.take(self, node):
+            pass
         elif node.op == "call_module":
             module = self.traced.get_submodule(node.target)
             layer = _of_module(node, module)
@@ -194,13 +222,15 @@ class _Network:
         return _of_module(node, self.traced.get_submodule(node.target)) if is_module else _of_function(node)
 
     def call(self, node: Any, layer: Layer | None, module: str | None) -> None:
-        inputs = [self.value[each] for each in _inputs(node)]
+        inputs = self._read(node)
         if layer is None:  # nothing to compute
             self.value[node] = inputs[0]
             return
         op, settings = layer
         name = (module or (node.target if node.op == "call_module" else node.name)).replace(".", "_")
         if module in self.names.values():
+            if op not in _SHARE:
+                raise _refuse(node, f"a second call of {module}", "make another module with weights of its own")
             settings = {**settings, "share": name}
             name = node.name
         elif module:
@@ -208,6 +238,32 @@ class _Network:
         elif name in self.value.values():
             name = node.name
         self.layer(node, op, settings, name, inputs)
+
+    def _read(self, node: Any) -> list[str]:
+        """The layers whose outputs a call reads: all of as many dimensions, the first of which is the samples'."""
+        values = _inputs(node)
+        if not all(isinstance(each, torch.fx.Node) and each in self.value for each in values):
+            raise _refuse(node, "an input that is no layer's output")
+        if len({len(_shape(each)) for each in values}) > 1:
+            raise _refuse(node, f"values of the shapes {', '.join(str(_shape(each)) for each in values)}",
+                          "give them as many dimensions")
+        return [self.value[each] for each in values]
+
+    def check_shapes(self, values: dict[Any, str], text: str) -> None:
+        """Each layer has the output of PyTorch's call, so that both mean the same dimensions."""
+        shapes = _shapes_of(text)
+        for node, name in values.items():
+            if _is_tensor(node) and name in shapes and shapes[name] != self._as_layer(_shape(node)):
+                raise _refuse(node, f"an output of {_shape(node)} for {_BATCH} samples, but "
+                              f"{'x'.join(map(str, shapes[name]))} for each of the layer {name}")
+
+    def _as_layer(self, found: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a call as channels, height, width: signals and places are rows of pixels."""
+        if found[:1] != (_BATCH,) or len(found) > 3:
+            return found[1:] if found[:1] == (_BATCH,) else ()
+        if len(found) == 3:
+            return (found[2], 1, found[1]) if self.places else (found[1], 1, found[2])
+        return math.prod(found[1:]), 1, 1
 
     def with_loss(self, loss: Any) -> Model:
         """The model, whose loss reads the only output."""
@@ -255,7 +311,8 @@ class _Network:
         """Rules for parameters that are not to be trained."""
         rules = [{"match": f"{ours}.{key}", "requires_grad": False} for ours, its in self.names.items()
                  for key, parameter in self.module.get_submodule(its).named_parameters() if not parameter.requires_grad]
-        trained = {name for name, parameter in self.module.named_parameters() if parameter.requires_grad}
+        trained = {name for name, parameter in self.module.named_parameters(remove_duplicate=False)
+                   if parameter.requires_grad}
         rules += [{"match": ours, "requires_grad": False} for ours, its in self.weights.items() if its not in trained]
         return f"parameters: {json.dumps(rules)}\n" if rules else ""
 
@@ -264,6 +321,15 @@ class _Network:
         self.model.add(name, op, from_=source, **settings)
         self.made[name] = self.made.get(inputs[0], (None, "")) if op == "flatten" else (node, op)
         self.value[node] = self.last = name
+
+
+def _shapes_of(text: str) -> dict[str, tuple[int, ...]]:
+    """The output of each layer as channels, height, width; none of a network that no run takes, which says why."""
+    try:
+        layers = summary(text).layers
+    except Error:
+        return {}
+    return {layer.name: (*layer.shape, 1, 1)[:3] for layer in layers}
 
 
 def _by_name(several: Any) -> dict[Any, Any]:
@@ -277,28 +343,10 @@ def _listed(several: Any) -> str:
     return f"a list of {len(several)}" if isinstance(several, (tuple, list)) else "a single one"
 
 
-def _shape(node: Any) -> tuple[int, ...]:
-    return tuple(node.meta["tensor_meta"].shape)
-
-
-def _inputs(node: Any) -> list[Any]:
-    first = node.args[0] if node.args else next(iter(node.kwargs.values()))
-    if isinstance(first, (tuple, list)):
-        return list(first)
-    return [each for each in node.args if isinstance(each, torch.fx.Node) and "tensor_meta" in each.meta] or [first]
-
-
 # ---- Modules ----
 
 def _pair(value: Any) -> Any:
     return list(value) if isinstance(value, (tuple, list)) else value
-
-
-def _only(node: Any, **settings: tuple[Any, Any]) -> None:
-    """Refuses settings that heddle does not have: name=(found, the one that it has)."""
-    for name, (found, has) in settings.items():
-        if found != has:
-            raise _refuse(node, f"{name}={found!r}")
 
 
 def _conv(node: Any, m: Any) -> Layer:
@@ -316,10 +364,21 @@ def _conv(node: Any, m: Any) -> Layer:
     return "conv2d", {**settings, "padding": 0 if padding == "valid" else _pair(padding)}
 
 
+def _images(convert: Callable[..., Layer | None], rank: int = 4) -> Callable[..., Layer | None]:
+    """A layer over images, or over signals: PyTorch takes values of fewer dimensions for one sample without a batch."""
+    def of(node: Any, *args: Any, **named: Any) -> Layer | None:
+        found = _shape(_inputs(node)[0])
+        if len(found) != rank:
+            raise _refuse(node, f"a layer over {'(N, C, H, W)' if rank == 4 else '(N, C, L)'}, which reads {found}",
+                          "use the layer of as many dimensions, such as nn.MaxPool1d for signals")
+        return convert(node, *args, **named)
+    return of
+
+
 def _line(convert: Callable[..., Layer | None]) -> Callable[..., Layer | None]:
     """A layer over signals from that over images: numbers in place of lists."""
     def of(*args: Any) -> Layer | None:
-        layer = convert(*args)
+        layer = _images(convert, 3)(*args)
         if layer is None:
             return None
         settings = {key: value[0] if isinstance(value, list) else value for key, value in layer[1].items()}
@@ -335,6 +394,7 @@ def _linear(node: Any, m: Any) -> Layer:
 
 def _batch_norm(node: Any, m: Any) -> Layer:
     _only(node, affine=(m.affine, True), track_running_stats=(m.track_running_stats, True))
+    _checks.with_bias(node, m)
     if m.momentum is None:
         raise _refuse(node, "momentum=None")
     return "batch_norm", {"eps": m.eps, "momentum": m.momentum}
@@ -343,13 +403,13 @@ def _batch_norm(node: Any, m: Any) -> Layer:
 def _layer_norm(node: Any, m: Any) -> Layer:
     _only(node, elementwise_affine=(m.elementwise_affine, True),
           normalized_shape=(tuple(m.normalized_shape), _shape(node)[1:]))
-    if m.bias is None:
-        raise _refuse(node, "bias=False")
+    _checks.with_bias(node, m)
     return "layer_norm", {"eps": m.eps}
 
 
 def _group_norm(node: Any, m: Any) -> Layer:
     _only(node, affine=(m.affine, True))
+    _checks.with_bias(node, m)
     return "group_norm", {"groups": m.num_groups, "eps": m.eps}
 
 
@@ -397,18 +457,21 @@ def _upsample(node: Any, size: Any = None, scale_factor: Any = None, mode: str =
     if mode not in ("nearest", "bilinear"):
         raise _refuse(node, f"mode={mode!r}")
     settings = {"mode": mode, "align_corners": bool(align_corners)}
+    sides = len(_shape(_inputs(node)[0])) - 2
+    height = [1] * (2 - sides)  # of a signal
     if scale_factor is None:
-        return "upsample", {**settings, "size": _pair(size)}
-    factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor, scale_factor)
+        return "upsample", {**settings, "size": height + list(_pair_of(size)) if height else _pair(size)}
+    factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * sides
     if any(factor != int(factor) for factor in factors):
         raise _refuse(node, f"scale_factor={scale_factor!r}, no whole number")
-    return "upsample", {**settings, "scale_factor": [int(factor) for factor in factors]}
+    return "upsample", {**settings, "scale_factor": height + [int(factor) for factor in factors]}
 
 
 def _pad(node: Any, pad: Any, mode: str = "constant", value: Any = None) -> Layer:
     modes = {"constant": "zero", "reflect": "reflect", "replicate": "replicate"}
-    left, right, top, bottom = (*pad, *(0,) * (4 - len(pad)))
-    if mode not in modes or len(pad) > 4 or value or min(pad) < 0:
+    left, right, top, bottom = (*pad, *(0,) * 4)[:4]
+    sides = len(_shape(_inputs(node)[0])) - 2
+    if mode not in modes or len(pad) > 2 * sides or value or any(each < 0 for each in pad):
         raise _refuse(node, f"padding by {tuple(pad)}, mode={mode!r}, value={value!r}")
     return "pad", {"padding": [top, left], "end": [bottom, right], "mode": modes[mode]}
 
@@ -420,15 +483,19 @@ def _chunk(node: Any, sizes: Any = None, dim: int = 0, **named: Any) -> None:
 
 def _slice(node: Any, index: Any = None) -> Layer:
     """x[:, start:end], or a chunk of channels."""
-    if isinstance(index, int):
-        widths = [each.shape[1] for each in node.args[0].meta["tensor_meta"]]
+    x = _inputs(node)[0]
+    if isinstance(index, int) and not _is_tensor(x):
+        widths = [each.shape[1] for each in x.meta["tensor_meta"]]
         first = sum(widths[:index % len(widths)])
         return "slice", {"start": first, "end": first + widths[index]}
-    index = index if isinstance(index, tuple) else (index,)
-    plain = [each for each in index[:1] + index[2:] if each not in (slice(None), Ellipsis)]
-    if plain or len(index) < 2 or not isinstance(index[1], slice) or index[1].step not in (None, 1):
-        raise _refuse(node, f"elements {index!r}; only x[:, start:end] is a layer")
-    start, end, _ = index[1].indices(_shape(_inputs(node)[0])[1])
+    wanted = index if isinstance(index, tuple) else (index,)
+    if Ellipsis in wanted:  # all dimensions that are not named
+        at = wanted.index(Ellipsis)
+        wanted = wanted[:at] + (slice(None),) * (len(_shape(x)) - len(wanted) + 1) + wanted[at + 1:]
+    others = any(each != slice(None) for each in wanted[:1] + wanted[2:])
+    if others or len(wanted) < 2 or not isinstance(wanted[1], slice) or wanted[1].step not in (None, 1):
+        raise _refuse(node, f"elements {index!r} of {_shape(x)}; only x[:, start:end] is a layer")
+    start, end, _ = wanted[1].indices(_shape(x)[1])
     return "slice", {"start": start, "end": end}
 
 
@@ -438,12 +505,15 @@ def _dropout2d(node: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def _instance_norm(node: Any, m: Any) -> Layer:
     _only(node, affine=(m.affine, True), track_running_stats=(m.track_running_stats, False))
+    _checks.with_bias(node, m)
     return "instance_norm", {"eps": m.eps}
 
 
 def _rms_norm(node: Any, m: Any) -> Layer:
     _only(node, elementwise_affine=(m.elementwise_affine, True),
           normalized_shape=(tuple(m.normalized_shape), _shape(node)[1:]))
+    if len(m.normalized_shape) > 1:
+        raise _refuse(node, f"normalized_shape={tuple(m.normalized_shape)}", "flatten its input first")
     return "rms_norm", {} if m.eps is None else {"eps": m.eps}
 
 
@@ -472,31 +542,34 @@ def _log_softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = 
 
 
 def _mean(node: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Layer:
-    dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim])) if dim is not None else None
+    x = _inputs(node)[0]
+    dims, pixels = None if dim is None else _axes(x, dim), list(range(2, len(_shape(x))))
     _only(node, dtype=(dtype, None))
     if dims == [1] and keepdim:
         return "mean", {"over": "channels"}
-    _only(node, dim=(dims, [2, 3]))
+    _only(node, dim=(dims, pixels))
     if not keepdim:
-        raise _refuse(node, "keepdim=False", "write x.mean((2, 3), keepdim=True).flatten(1)")
+        raise _refuse(node, "keepdim=False", f"write x.mean({tuple(pixels)}, keepdim=True).flatten(1)")
     return "global_avg_pool2d", {}
 
 
 def _amax(node: Any, dim: Any = (), keepdim: bool = False) -> Layer:
-    dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim]))
-    if dims not in ([1], [2, 3]) or not keepdim:
-        raise _refuse(node, f"amax(dim={dim!r}, keepdim={keepdim})", "write x.amax((2, 3), keepdim=True)")
+    x = _inputs(node)[0]
+    dims, pixels = _axes(x, dim), list(range(2, len(_shape(x))))
+    if dims not in ([1], pixels) or not dims or not keepdim:
+        raise _refuse(node, f"amax(dim={dim!r}, keepdim={keepdim})",
+                      f"write x.amax({tuple(pixels) or 1}, keepdim=True)")
     return "max", {"over": "channels" if dims == [1] else "pixels"}
 
 
 _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
-    nn.Conv2d: _conv, nn.ConvTranspose2d: _conv, nn.Linear: _linear, nn.BatchNorm1d: _batch_norm,
+    nn.Conv2d: _images(_conv), nn.ConvTranspose2d: _images(_conv), nn.Linear: _linear, nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm, nn.LayerNorm: _layer_norm, nn.GroupNorm: _group_norm,
-    nn.MaxPool2d: lambda n, m: _max_pool(n, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode,
-                                         m.return_indices),
-    nn.AvgPool2d: lambda n, m: _avg_pool(n, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad,
-                                         m.divisor_override),
-    nn.AdaptiveAvgPool2d: lambda n, m: _adaptive_pool(n, m.output_size),
+    nn.MaxPool2d: lambda n, m: _images(_max_pool)(n, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode,
+                                                  m.return_indices),
+    nn.AvgPool2d: lambda n, m: _images(_avg_pool)(n, m.kernel_size, m.stride, m.padding, m.ceil_mode,
+                                                  m.count_include_pad, m.divisor_override),
+    nn.AdaptiveAvgPool2d: lambda n, m: _images(_adaptive_pool)(n, m.output_size),
     nn.Flatten: _flatten, nn.Identity: lambda n, m: None,
     nn.Dropout: lambda n, m: _dropout(n, m.p), nn.Softmax: lambda n, m: _softmax(n, m.dim),
     nn.ReLU: lambda n, m: ("relu", {}), nn.Sigmoid: lambda n, m: ("sigmoid", {}), nn.Tanh: lambda n, m: ("tanh", {}),
@@ -513,14 +586,14 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
                                                 m.return_indices),
     nn.AvgPool1d: lambda n, m: _line(_avg_pool)(n, m.kernel_size, m.stride, m.padding, m.ceil_mode,
                                                 m.count_include_pad),
-    nn.AdaptiveAvgPool1d: lambda n, m: _adaptive_pool(n, (1, *_pair_of(m.output_size))),
-    nn.AdaptiveMaxPool2d: lambda n, m: _adaptive_max_pool(n, m.output_size, m.return_indices),
+    nn.AdaptiveAvgPool1d: lambda n, m: _images(_adaptive_pool, 3)(n, (1, *_pair_of(m.output_size))),
+    nn.AdaptiveMaxPool2d: lambda n, m: _images(_adaptive_max_pool)(n, m.output_size, m.return_indices),
     nn.Upsample: lambda n, m: _upsample(n, m.size, m.scale_factor, m.mode, m.align_corners),
     nn.UpsamplingNearest2d: lambda n, m: _upsample(n, m.size, m.scale_factor),
     nn.UpsamplingBilinear2d: lambda n, m: _upsample(n, m.size, m.scale_factor, "bilinear", True),
     nn.ZeroPad2d: lambda n, m: _pad(n, m.padding), nn.ReflectionPad2d: lambda n, m: _pad(n, m.padding, "reflect"),
     nn.ReplicationPad2d: lambda n, m: _pad(n, m.padding, "replicate"),
-    nn.Dropout2d: lambda n, m: _dropout2d(n, m.p), nn.InstanceNorm2d: _instance_norm, nn.RMSNorm: _rms_norm,
+    nn.Dropout2d: lambda n, m: _dropout2d(n, m.p), nn.InstanceNorm2d: _images(_instance_norm), nn.RMSNorm: _rms_norm,
     nn.LogSoftmax: lambda n, m: _log_softmax(n, m.dim),
 }
 
@@ -545,9 +618,9 @@ def _sub(node: Any, other: Any = None, *, alpha: float = 1) -> Layer:
     return "sub", _add(node, other, alpha=alpha)[1]
 
 
-def _cat(node: Any, dim: int = 0) -> Layer:
+def _cat(node: Any, dim: int = 0) -> Layer | None:
     _only(node, dim=(dim, 1))
-    return "concat", {}
+    return ("concat", {}) if len(_inputs(node)) > 1 else None  # of one value, or of all chunks of one
 
 
 def _times(node: Any, *numbers: Any, invert: bool = False) -> Layer:
@@ -596,8 +669,8 @@ for _names, _convert in (
         ((F.selu, torch.selu), _simple("selu")), ((F.mish,), _simple("mish")), ((F.softplus,), _softplus),
         ((torch.clamp, torch.clip, "clamp", "clip"), _clip),
         ((F.hardtanh,), lambda node, min_val=-1, max_val=1, inplace=False: _clip(node, min_val, max_val)),
-        ((F.max_pool2d, torch.max_pool2d), _max_pool), ((F.avg_pool2d,), _avg_pool),
-        ((F.adaptive_avg_pool2d,), _adaptive_pool), ((F.softmax, torch.softmax, "softmax"), _softmax),
+        ((F.max_pool2d, torch.max_pool2d), _images(_max_pool)), ((F.avg_pool2d,), _images(_avg_pool)),
+        ((F.adaptive_avg_pool2d,), _images(_adaptive_pool)), ((F.softmax, torch.softmax, "softmax"), _softmax),
         ((F.log_softmax, torch.log_softmax, "log_softmax"), _log_softmax),
         ((torch.flatten, "flatten", "view", "reshape", "squeeze", torch.reshape, torch.squeeze), _flatten),
         ((operator.mul, operator.imul, torch.mul, "mul", "mul_"), _times),
@@ -607,7 +680,7 @@ for _names, _convert in (
         ((operator.add, operator.iadd, torch.add, "add", "add_"), _add), ((torch.cat, torch.concat), _cat),
         ((F.interpolate,), _upsample), ((F.pad,), _pad), ((operator.getitem,), _slice),
         ((torch.chunk, "chunk", torch.split, "split"), _chunk), ((F.dropout2d,), _dropout2d),
-        ((F.adaptive_max_pool2d,), _adaptive_max_pool), ((torch.amax, "amax"), _amax),
+        ((F.adaptive_max_pool2d,), _images(_adaptive_max_pool)), ((torch.amax, "amax"), _amax),
         ((torch.mean, "mean"), _mean)):
     _FUNCTIONS.update({name: _convert for name in _names})
 

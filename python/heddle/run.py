@@ -513,7 +513,7 @@ class Run:
         state = self._files
         size = sum(map(len, (*state["files"].values(), *state.get("records", {}).values())))
         top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-", dir=MEMORY if size < _SMALL else None))
-        weakref.finalize(self, _remove, top, os.getpid())
+        weakref.finalize(self, remove_folder, top, os.getpid())
         if state.get("records"):
             folder = top / state["step"]
             folder.mkdir()
@@ -525,8 +525,8 @@ class Run:
         return top
 
 
-def _remove(folder: pathlib.Path, process: int) -> None:
-    """Removes the folder of a copy; not in a forked child, whose parent has it."""
+def remove_folder(folder: pathlib.Path, process: int) -> None:
+    """Removes the temporary folder of an object; not in a forked child, whose parent has it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -580,7 +580,11 @@ def read_weights(path: Any) -> dict[str, np.ndarray]:
 
 
 def write_weights(path: Any, weights: dict[str, np.ndarray]) -> None:
-    """Writes tensors of int64, and all others as float32."""
+    pathlib.Path(path).write_bytes(weights_bytes(weights))
+
+
+def weights_bytes(weights: dict[str, np.ndarray]) -> bytes:
+    """A file of tensors of int64, and all others as float32."""
     header, contents, end = {}, [], 0
     for name, array in weights.items():
         kind = "I64" if array.dtype == np.int64 else "F32"
@@ -589,4 +593,4 @@ def write_weights(path: Any, weights: dict[str, np.ndarray]) -> None:
         end += len(contents[-1])
     start = json.dumps(header).encode()
     start += b" " * (-len(start) % 8)
-    pathlib.Path(path).write_bytes(b"".join([len(start).to_bytes(8, "little"), start, *contents]))
+    return b"".join([len(start).to_bytes(8, "little"), start, *contents])

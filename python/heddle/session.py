@@ -17,7 +17,7 @@ from . import _losses
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
-from ._options import add_model, check_names, in_python, takes_options
+from ._options import add_model, check_names, in_python, plain_name, takes_options
 from .run import Run
 
 if TYPE_CHECKING:
@@ -93,12 +93,13 @@ class Session:
     def __init__(self, model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
                  config: Any = None, sample_weight: Any = None, **options: Unpack[Options]) -> None:
         check_names(options)
-        data = _data.join_heads(_data.of_loaders(data, options), model)
+        given = {plain_name(name): value for name, value in options.items()}
+        data = _data.join_heads(_data.of_loaders(data, given), model)
         self._context = context = Context()
         self._model = model
         self._lock = threading.Lock()
-        given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
-                 "eval_transforms": _data.add_transforms(context, eval_transforms)}
+        given.update(config=config, transforms=_data.add_transforms(context, transforms),
+                     eval_transforms=_data.add_transforms(context, eval_transforms))
         self._functions = _losses.take(given)
         if isinstance(given.get("class_weight"), dict):
             given["class_weight"] = ",".join(f"{name}={weight}" for name, weight in given["class_weight"].items())

@@ -14,7 +14,6 @@ import functools
 import inspect
 import numbers
 import operator
-import os
 import re
 import tempfile
 import warnings
@@ -31,6 +30,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._arrays import check_mask, warn_of_rounding
 from ._arrays import weights as as_float32
+from .data import Weighed
 from ._library import Error, FormatError, ShapeError, UsageError, lib
 from ._options import nearest
 from .model import Model
@@ -46,7 +46,7 @@ except ImportError:  # scikit-learn before 1.6
 
 _SMALL = 300_000  # multiply-adds of a batch, forward
 
-_OWN = ("data", "keep", "out", "progress", "callback", "config")  # options that a fit sets itself
+_OWN = ("data", "keep", "out", "progress", "callback", "config", "target_scale")  # options that a fit sets itself
 _ITS_END = ("patience", "metric")
 _EVALUATIONS = ("eval_epochs", "eval_every", "save_every", "save_epochs")
 _PRIMARY = ("model", "hidden", "epochs", "batch", "optimizer", "lr", "weight_decay", "seed", "threads")
@@ -141,6 +141,22 @@ def _wholly(fit: Callable[..., Any]) -> Callable[..., Any]:
     return whole
 
 
+def _weighing(metric: Any, weights: np.ndarray | None) -> Any:
+    """A metric with the weights of the rows that it judges, if it has a parameter sample_weight, as scikit-learn's."""
+    try:
+        takes = callable(metric) and "sample_weight" in inspect.signature(metric).parameters
+    except ValueError:  # of a function in C
+        takes = False
+    if not takes:
+        return metric
+
+    @functools.wraps(metric, updated=())
+    def weighed(outputs: np.ndarray, targets: np.ndarray) -> Any:
+        return metric(outputs, targets, sample_weight=weights)
+
+    return weighed
+
+
 class _Stopper:
     """Counts epochs without improvement by more than `tol`, as MLPClassifier does."""
 
@@ -222,6 +238,10 @@ class _Network(BaseEstimator):
         for name in ("epochs", "batch", "optimizer"):
             if self._argument(name)[0] is None:
                 raise UsageError(f"{name} expects a value, found None; leave it out for {defaults[name]!r}")
+        batch, name = self._argument("batch")
+        is_whole = isinstance(batch, numbers.Integral) and not isinstance(batch, bool) and batch >= 1
+        if not is_whole and not (isinstance(batch, str) and batch == "auto"):
+            raise UsageError(f"{name} expects a whole number from 1, or 'auto', found {batch!r}")
         if not isinstance(self.learning_rate, str) or self.learning_rate not in _RATES:
             raise UsageError(f"learning_rate expects {', '.join(map(repr, _RATES))}, found {self.learning_rate!r}; use "
                              "options={'schedule': 'cosine'} for another schedule, and learning_rate_init for a number")
@@ -352,8 +372,9 @@ class _Network(BaseEstimator):
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
         seed = self._seed()
         options = self._run_options(len(x), seed)
+        averages = {name: str(options.get(name) or 0) for name in ("ema", "momentum", "centered")}
         if once:
-            self._check_once(options)
+            self._check_once(options, averages, getattr(self, "_averages", {}) if goes_on else {})
             options["epochs"] = 1
         if goes_on:
             x = self._normalised(x, options)
@@ -369,17 +390,22 @@ class _Network(BaseEstimator):
         if goes_on and text != self._text:
             raise UsageError("expected the network of the first fit, whose weights this one starts from, found "
                              "another; change hidden, activation and model with warm_start=False")
+        self._averages = averages
         self._text, self._depth = text, len(self._hidden()) + 1 if self.model is None else 0
         w = np.ones(len(x)) if weights is None else weights
         train, test = self._split(x, y, w, loss, seed) if self.early_stopping else ((x, y, w), (x[:1], y[:1], w[:1]))
         try:
-            self._fit_run(network, (*train[:2], *test[:2]), None if weights is None else (train[2], test[2]), options,
-                          goes_on, outputs, loss, once)
+            self._fit_run(network, (*train[:2], *test[:2]), (None, None) if weights is None else (train[2], test[2]),
+                          options, goes_on, outputs, loss, once)
         except Error as error:
             raise self._renamed(error) from error.__cause__
 
-    def _check_once(self, options: dict[str, Any]) -> None:
-        """What a run of one epoch after the other cannot have."""
+    def _check_once(self, options: dict[str, Any], averages: dict[str, str], before: dict[str, str]) -> None:
+        """What a run of one epoch after the other cannot have: averages that the one before it did not begin."""
+        for name, had in before.items():
+            if averages[name] != had and (name == "ema" or had == "0"):
+                raise UsageError(f"partial_fit expects {name}={had}, as in the call before it, whose averages it goes "
+                                 f"on with, found {averages[name]}; use fit")
         for name in ("schedule", "warmup", "lookahead", "workers"):
             if options.get(name) not in (None, 0, "const"):
                 raise UsageError(f"partial_fit expects options without {name}, which counts on one run, found "
@@ -398,7 +424,7 @@ class _Network(BaseEstimator):
                  outputs: int, loss: str, once: bool) -> None:
         if self.alpha is not None:
             self._add_alpha(options, len(data[0]), outputs, loss)
-        metric = self._metric() if self.metric is None else self._in_units(self.metric)
+        metric = self._metric() if self.metric is None else self._in_units(_weighing(self.metric, weights[1]))
         if self.early_stopping and metric:
             options["metric"] = metric
         if options["threads"] == "auto" and self._is_small(data, options, outputs):
@@ -406,11 +432,14 @@ class _Network(BaseEstimator):
         if not self.early_stopping:  # nothing is read of the epochs before the last
             for name in ("eval_epochs", "save_epochs"):
                 options.setdefault(name, 1000000)
+        samples = Weighed(data, *weights, classes=outputs if loss == "cross_entropy" else 0)
         # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
         with tempfile.TemporaryDirectory(prefix="heddle-", dir=MEMORY) as folder:
             if goes_on and not once:
                 options["init"] = self.run_.checkpoint / "model.safetensors"
-            with Session(network, data, keep=1, out=folder + "/run", sample_weight=weights, **options) as session:
+            with Session(network, samples, keep=1, out=folder + "/run", **options) as session:
+                if self.model is not None and not goes_on:
+                    self._check_outputs(session.save(), outputs)
                 if goes_on and once:
                     session.go_on(self.run_, self._epochs)
                     if self._schedule() != "constant":
@@ -424,8 +453,6 @@ class _Network(BaseEstimator):
                     run = session.run()
                 else:
                     run = session.save()
-            if self.model is not None:
-                self._check_outputs(run, outputs)
             run = run.detached(best=self.early_stopping)
             self.run_ = run._normalising_as(self.run_) if goes_on else run
         self.loss_ = self.loss_curve_[-1]
@@ -611,10 +638,10 @@ _SHARED = """
     `early_stopping` holds out `validation_fraction` of the rows, ends when their score, {score}, does not rise by more
     than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. `metric` takes the
     place of that score: the name of one of `heddle train --metric`, or a function of outputs and targets, whose larger
-    values are better ({units}). Without it a `tol` ends a fit in
-    the same way by the training loss; None trains all epochs. With `warm_start` fit goes on from the weights of the
-    last fit, with a new optimizer; partial_fit goes on for one epoch, with the optimizer's state. Rows count as often
-    as `sample_weight` says.
+    values are better ({units}). A function sees the weights of the rows if it has
+    a parameter sample_weight. Without `metric` a `tol` ends a fit in the same way by the training loss; None trains all
+    epochs. With `warm_start` fit goes on from the weights of the last fit, with a new optimizer; partial_fit goes on
+    for one epoch, with the optimizer's state. Rows count as often as `sample_weight` says.
 
     hidden_layer_sizes, max_iter, batch_size ("auto": 200, or all rows), solver, learning_rate_init and random_state are
     other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights
@@ -709,11 +736,17 @@ class HeddleClassifier(ClassifierMixin, _Network):
             raise ValueError("class_weight='balanced' expects all rows at once, found partial_fit; give the weights of "
                              "classes as a dictionary")
         if isinstance(self.class_weight, dict):
-            unknown = [key for key in self.class_weight if key not in set(self.classes_.tolist())]
+            unknown = [key for key in self.class_weight if key not in self.classes_.tolist()]
             if unknown:
                 raise ValueError(f"class_weight expects classes of y, {self.classes_.tolist()}, found {unknown[0]!r}; "
                                  "leave it out")
-        of_classes = compute_sample_weight(self.class_weight, y)
+            bad = [value for value in self.class_weight.values() if not _is_number(value)]
+            if bad:
+                raise ValueError(f"class_weight expects numbers, found {bad[0]!r}")
+            of = np.array([float(self.class_weight.get(each, 1)) for each in self.classes_.tolist()])
+            of_classes = of[np.searchsorted(self.classes_, y)]  # y may lack some classes
+        else:
+            of_classes = compute_sample_weight("balanced", y)
         return _weights(of_classes if weights is None else weights * of_classes, len(y))
 
     @_wholly
@@ -913,6 +946,9 @@ class HeddleRegressor(RegressorMixin, _Network):
         if not isinstance(self.weight_decay, str) or self.weight_decay != "auto":
             return self.weight_decay
         return min(0.03, 8 / rows) if optimizer == "adam" else None
+
+    def _run_options(self, rows: int, seed: int) -> dict[str, Any]:
+        return {**super()._run_options(rows, seed), "target_scale": "none"}  # targets are standardised already
 
     def _metric(self) -> str | None:
         return "r2"

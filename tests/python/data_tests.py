@@ -1,8 +1,10 @@
 """Data sets and transforms: arrays in every layout, and objects and functions in Python."""
+import array
+import functools
 import pathlib
 
 import numpy as np
-from tap import path, refuses
+from tap import Skipped, path, refuses
 
 import heddle
 from heddle import _arrays
@@ -145,6 +147,92 @@ def test_folds_of_sets():
         assert (other.samples, other.part, other.accuracy) == (50, "all", right[:50].mean())
 
 
+def test_samples_without_memory():
+    """samples of a data set whose y, or whose shape, the library has no memory for are refused before they are read"""
+    rows = np.zeros((40, 5), np.float32)
+
+    def train_on(*sets):
+        return heddle.train("mlp", sets if len(sets) > 1 else sets[0], max_steps=1, out=path("memory"))
+
+    class Of(Samples):
+        def __init__(self, targets, rows=rows):
+            super().__init__(rows, targets)
+
+    plain = Of(np.arange(40) % 4)
+    for y, shape in ((np.zeros((40, 32, 64), np.int64), "(32, 64)"), (np.zeros((40, 1, 1), int), "(1, 1)"),
+                     (np.zeros((40, 1, 3), np.float32), "(1, 3)"), ([(1, np.zeros((8, 8)))] * 40, "(8, 8)")):
+        refuses(heddle.ShapeError, f"as a sample's y, found the shape {shape}", lambda: train_on(Of(y)))
+    late = [0.5] * 39 + [np.zeros((8, 8))]
+    refuses(heddle.FileError, "found the shape (8, 8)", lambda: train_on(Of(late)))
+    for y, says in (([0.5] * 39 + [[1.0, 2.0]], "expected 1 targets as the first, found 2 targets"),
+                    ([0.5] * 39 + [1], "found a class"), ([1] * 39 + [0.5], "found 1 targets")):
+        refuses(heddle.Error, says, lambda: train_on(Of(y)))
+    for test, says in ((Of(np.arange(40) % 4, np.zeros((40, 9), np.float32)), "found (1, 1, 9) float32"),
+                       (Of(np.arange(40) % 4, np.zeros((40, 5), np.uint8)), "found (1, 1, 5) uint8"),
+                       (Of(np.zeros((40, 3), np.float32)), "expected a class as the training set's, found 3 targets")):
+        refuses(heddle.ShapeError, says, lambda: train_on(plain, test))
+    refuses(heddle.ShapeError, "expected 2 targets of each sample in y_test, as in y, found 9", lambda: heddle.train(
+        "regression", (rows, np.zeros((40, 2)), rows, np.zeros((40, 9))), max_steps=1, out=path("memory")))
+
+
+def test_heads_of_sets():
+    """y of a sample may be a tuple, of labels and of numbers, whether these have one shape or several"""
+    net = heddle.Model("two", (1, 1, 4)).add("flat", "flatten").add("kind", "linear", out=3)
+    net = net.add("size", "linear", out=1, from_="flat").losses(kind="cross_entropy", size="mse")
+    rows = rng.normal(size=(60, 4)).astype(np.float32)
+
+    class Pairs(Samples):
+        def __getitem__(self, i):
+            return rows[i], self.y(i)
+
+    wanted = heddle.train(net, (rows, np.stack([np.arange(60) % 3, rows[:, 0]], 1)), epochs=1, normalize="channel",
+                          out=path("pairs"))
+    for number, of in enumerate((lambda i: (i % 3, rows[i, 0]), lambda i: (np.array([i % 3]), rows[i, :1]),
+                                 lambda i: (i % 3, rows[i, :1]))):
+        run = heddle.train(net, Pairs(rows, of), epochs=1, normalize="channel", out=path(f"pairs-{number}"))
+        assert run.digest == wanted.digest, number
+
+
+def test_messages_of_sets():
+    """what a data set raises is told whatever characters it has"""
+    class Torn(Samples):
+        def __getitem__(self, i):
+            raise OSError("no file \udcff")
+
+    refuses(OSError, "no file", lambda: train(Torn(x, y)))
+    late = []
+
+    class Late(Samples):
+        def __getitem__(self, i):
+            late.append(i)
+            if len(late) > 9:
+                raise OSError("no file \udcff")
+            return super().__getitem__(i)
+
+    refuses(heddle.FileError, "OSError: no file ?", lambda: train(Late(x, y), cache="none"))
+
+
+def test_frames():
+    """tables of pandas, and Python's own arrays, are arrays: neither data sets nor lists of parts"""
+    rows, price = rng.normal(size=(60, 2)), rng.normal(size=60)
+    wanted = heddle.train("regression", (rows, price), epochs=1, out=path("frame-arrays"))
+    assert not heddle.data.is_set((array.array("f", [1, 2]), memoryview(b"ab")))
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise Skipped(str(error)) from None
+    for number, names in enumerate((["a", "b"], [0, 1])):
+        frame, column = pd.DataFrame(rows, columns=names), pd.DataFrame({"price": price})
+        for i, target in enumerate((column, column["price"])):
+            run = heddle.train("regression", (frame, target), epochs=1, out=path(f"frame-{number}-{i}"))
+            assert run.digest == wanted.digest
+    net = heddle.Model("two", (1, 1, 2)).add("flat", "flatten").add("a", "linear", out=1)
+    net = net.add("b", "linear", out=1, from_="flat").losses(a="mse", b="mse")
+    both = heddle.train(net, (frame, {"b": price, "a": 2 * price}), epochs=1, out=path("frame-heads"))
+    assert both.digest == heddle.train(net, (rows, np.stack([2 * price, price], 1)), epochs=1,
+                                       out=path("frame-stacked")).digest
+
+
 def test_tables():
     """rows of files are predicted as arrays are, and a file of one's own is evaluated whole"""
     rows = rng.integers(0, 90, (60, 2)).astype(np.float32)
@@ -234,6 +322,40 @@ def test_transforms():
     assert np.allclose(doubled.losses, train((x * 2.0 / 255, y), transforms=["to_float"]).losses, atol=1e-5)
     assert train((x, y), transforms=["to_float", noise], lr=0, weight_decay=0).evaluate().loss == train(
         (x, y), transforms=["to_float"], lr=0, weight_decay=0).evaluate().loss
+
+
+def test_transforms_with_parameters():
+    """a transform is random if it has the parameter rng, or needs a second one; other parameters keep their defaults"""
+    def invert(image, verbose=False):
+        assert verbose is False
+        return 1 - image
+
+    class Module:
+        def __call__(self, *arguments, **named):
+            assert len(arguments) == 1 and not named
+            return 1 - arguments[0]
+
+    def times(image, k):
+        return k * image
+
+    def noise(image, generator):
+        image += generator.normal(size=image.shape).astype(np.float32)
+
+    def scaled(image, scale=1, *, rng):
+        image += scale * rng.normal(size=image.shape).astype(np.float32)
+
+    def of(function, **options):
+        run = train((x, y), transforms=["to_float", function], **options)
+        return run.digest, run.evaluate().loss
+
+    wanted = of(lambda image: 1 - image)
+    assert of(invert) == of(Module()) == wanted
+    assert of(functools.partial(times, k=3)) == of(lambda image: 3 * image)
+    random = of(noise)
+    assert random == of(scaled) == of(functools.partial(scaled, scale=1)) != of(functools.partial(scaled, scale=2))
+    assert of(noise, lr=0, weight_decay=0)[1] == of(np.positive, lr=0, weight_decay=0)[1] != random[1]
+    refuses(heddle.UsageError, "of x and rng, as a transform, found (x, a, b)",
+            lambda: train((x, y), transforms=["to_float", lambda x, a, b: x]))
 
 
 def test_dlpack():

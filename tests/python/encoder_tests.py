@@ -115,3 +115,60 @@ def test_refused():
     late = copy.deepcopy(Net(_layer()))
     late.embed = nn.Embedding(TOKENS, WIDTH, padding_idx=0)
     refuses(heddle.UnsupportedError, "padding_idx", lambda: heddle.from_torch(late, (PLACES,)))
+
+
+class Twice(nn.Module):
+    """Two attentions, and positions, a weight or an embedding's, that are added again at the end."""
+
+    def __init__(self, where=None, again=True):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(TOKENS, WIDTH), nn.Linear(WIDTH, 5)
+        self.a, self.b = (nn.MultiheadAttention(WIDTH, 2, batch_first=True) for _ in range(2))
+        self.where, self.again = where, again
+        if where is None:
+            self.pos = nn.Parameter(torch.randn(PLACES, WIDTH))
+
+    def forward(self, x):
+        def with_places(x):
+            return x + (self.pos if self.where is None else self.where(torch.arange(PLACES)))
+
+        x = with_places(self.embed(x))
+        x = x + self.a(x, x, x)[0]
+        x = x + self.b(x, x, x)[0]
+        return self.head((with_places(x) if self.again else x).mean(1))
+
+
+def test_tied_weights():
+    """a weight of two layers is refused where it is trained, since both would train it apart; frozen it is taken"""
+    torch.manual_seed(6)
+    tied = Twice(again=False)
+    tied.b.in_proj_weight = tied.a.in_proj_weight
+    of = "a parameter of two layers, "
+    for says, module in ((of + "add and add_3", Twice()), (of + "a_in_proj and b_in_proj", tied),
+                         (of, Twice(nn.Embedding(PLACES, WIDTH)))):
+        refuses(heddle.UnsupportedError, says, lambda: heddle.from_torch(module, (PLACES,)))
+    more = Twice(nn.Embedding(PLACES, WIDTH), again=False)
+    more.where.register_buffer("mask", torch.ones(1))
+    refuses(heddle.UnsupportedError, "where.mask: ", lambda: heddle.from_torch(more, (PLACES,)))
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, TOKENS, (SAMPLES, PLACES)).astype(np.float32), rng.integers(0, 5, SAMPLES)
+    frozen = Twice()
+    frozen.b.in_proj_weight = frozen.a.in_proj_weight
+    frozen.a.in_proj_weight.requires_grad_(False)
+    frozen.pos.requires_grad_(False)
+    run = heddle.train(heddle.from_torch(frozen, (PLACES,)), (x, y, x, y), batch=SAMPLES, epochs=3, lr=0.1,
+                       optimizer="sgd", momentum=0, no_shuffle=True, normalize="none")
+    optimizer, losses = torch.optim.SGD([p for p in frozen.parameters() if p.requires_grad], lr=0.1), []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(frozen(torch.from_numpy(x).long()), torch.from_numpy(y))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert abs(run.losses - losses).max() < 1e-5, (run.losses, losses)
+    trained = run.to_torch()
+    assert torch.equal(trained.pos, frozen.pos) and trained.b.in_proj_weight is trained.a.in_proj_weight
+    assert abs(trained.b.in_proj_bias - frozen.b.in_proj_bias).max() < 1e-5
+    with torch.no_grad():
+        apart = abs(trained(torch.from_numpy(x).long()).softmax(1).numpy() - run.predict(x)).max()
+    assert apart < 1e-5, apart

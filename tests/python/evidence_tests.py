@@ -80,7 +80,7 @@ def test_verify_elsewhere():
     assert heddle.verify(run, data=path("none")).verdict == "not comparable"
 
 
-def test_sets():
+def test_verify_sets():
     """a run on a data set in Python is verified with it"""
     class Set:
         classes = 10

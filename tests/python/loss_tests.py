@@ -213,3 +213,12 @@ def test_estimators():
         parts.partial_fit(x, labels)
     one = HeddleClassifier(hidden=(8,), epochs=2, options={"loss": hinge}).fit(x, labels)
     assert parts.run_.digest == one.run_.digest
+
+
+def test_memory_of_evaluations():
+    """evaluations with a function keep nothing once they are done"""
+    run = train(squares)
+    run.evaluate(data)
+    kept = len(run._context.kept)
+    wanted = run.evaluate().loss
+    assert [run.evaluate().loss for _ in range(3)] == [wanted] * 3 and len(run._context.kept) == kept

@@ -159,6 +159,19 @@ def test_masks_without_classes_are_refused():
             lambda: heddle.train(TEXT, (x, y, x, np.full_like(y, -100)), max_steps=1))
 
 
+def test_masks_of_data_sets_are_refused():
+    """masks of a data set in Python are refused, and what takes them is named"""
+    class Pictures:
+        def __len__(self):
+            return len(x)
+
+        def __getitem__(self, i):
+            return x[i], y[i]
+
+    refuses(heddle.ShapeError, "found the shape (8, 12); for a class for each pixel give arrays (x, y)",
+            lambda: heddle.train(TEXT, Pictures(), max_steps=1))
+
+
 def test_unreadable_pairs_are_left_out():
     """with on_error='skip' a damaged picture and a damaged mask are left out: the weights are those without them"""
     for size in (None, 4):  # of one size, and of several

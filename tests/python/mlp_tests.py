@@ -199,6 +199,44 @@ def test_metric_of_early_stopping():
         assert copy.metric is right
 
 
+def test_units_of_metrics():
+    """a function as metric of a regressor sees the units of y, also with a model that may scale targets itself"""
+    rng = np.random.default_rng(0)
+    rows, prices, seen = rng.normal(size=(40, 3)), 1000 * np.exp(2 * rng.normal(size=40)), []
+
+    def near(outputs, targets):
+        seen.append(targets[:, 0])
+        return -abs(outputs - targets).mean()
+
+    for model in ("regression", None):
+        estimator = HeddleRegressor(model, epochs=2, early_stopping=True, validation_fraction=0.3, metric=near)
+        estimator.fit(rows, prices)
+        first = estimator.predict(rows)
+        estimator.set_params(warm_start=True, epochs=1, lr=1e-12).fit(rows, prices)
+        assert np.allclose(estimator.predict(rows), first, atol=1e-3 * prices.std()), model
+    for targets in seen:
+        assert len(targets) == 12 and max(min(abs(t - prices)) for t in targets) < 1e-5 * prices.std()
+
+
+def test_weights_of_metrics():
+    """a function as metric with a parameter sample_weight sees the weights of the rows that it judges"""
+    targets, calls = np.arange(120.0), []
+    weights = 1 + targets % 3
+
+    def near(outputs, wanted, sample_weight=None):
+        calls.append(None if sample_weight is None else (sample_weight, 1 + wanted[:, 0].round() % 3))
+        return -np.average(abs(outputs - wanted)[:, 0], weights=sample_weight)
+
+    held = {"early_stopping": True, "validation_fraction": 0.3, "epochs": 3}
+    weighed = HeddleRegressor(metric=near, **held).fit(x, targets, sample_weight=weights).validation_scores_
+    assert all(np.array_equal(*call) for call in calls)
+    plain = HeddleRegressor(metric=lambda outputs, wanted: near(outputs, wanted), **held)
+    assert plain.fit(x, targets, sample_weight=weights).validation_scores_ != weighed
+    calls.clear()
+    HeddleRegressor(metric=near, **held).fit(x, targets)
+    assert calls and all(call is None for call in calls)
+
+
 def test_early_stopping_is_exact():
     """the kept weights are those of a run of as many epochs on the same rows, whatever the threads"""
     numbers = (rng.normal(size=120) + x[:, 0]).astype(np.float64)
@@ -271,6 +309,12 @@ def test_partial_fit():
             lambda: estimator.partial_fit(x, y, classes=["same", "x"]))
     refuses(heddle.UsageError, "does not support early_stopping=True",
             lambda: HeddleClassifier(early_stopping=True).partial_fit(x, y))
+    for model in ("mlp", None):  # of two classes out of three, which a built-in model takes from the data otherwise
+        numbers, few = np.arange(120) % 3, np.arange(120) % 3 < 2
+        part = HeddleClassifier(model).partial_fit(x[few], numbers[few], classes=[0, 1, 2]).partial_fit(x, numbers)
+        assert part.predict_proba(x).shape == (120, 3)
+        whole = HeddleClassifier(model, epochs=2).fit(x, numbers, sample_weight=few * 1.0)
+        assert whole.predict_proba(x).shape == (120, 3) and whole.classes_.tolist() == [0, 1, 2]
     regressor = HeddleRegressor(lr=0.03)
     for _ in range(25):
         regressor.partial_fit(x[:60], target[:60]).partial_fit(x[60:], target[60:])
@@ -300,6 +344,18 @@ def test_optimizer_state():
     for options in ({"schedule": "cosine"}, {"warmup": 3}, {"lookahead": 5}, {"workers": 1}):
         refuses(heddle.UsageError, f"without {next(iter(options))}",
                 lambda options=options: HeddleClassifier(options=options).partial_fit(x, y))
+    for before, after in (({"ema": 0.9}, {}), ({}, {"ema": 0.9}), ({"ema": 0.9}, {"ema": 0.5})):
+        first = HeddleClassifier(hidden=(8,), options=before).partial_fit(x, y)
+        refuses(heddle.UsageError, f"expects ema={before.get('ema', 0)}, as in the call before it",
+                lambda: first.set_params(options=after).partial_fit(x, y))
+        first.set_params(options=before).partial_fit(x, y)
+    for name, solver in (("momentum", "sgd"), ("centered", "rmsprop")):
+        first = HeddleClassifier(hidden=(8,), solver=solver).partial_fit(x, y)
+        more = {"momentum": 0.9} if name == "momentum" else {"options": {name: True}}
+        refuses(heddle.UsageError, f"expects {name}=0, as in the call before it",
+                lambda: first.set_params(**more).partial_fit(x, y))
+    first = HeddleClassifier(hidden=(8,), solver="sgd", momentum=0.5).partial_fit(x, y)
+    first.set_params(momentum=0.9).partial_fit(x, y).set_params(momentum=0).partial_fit(x, y)
     refuses(heddle.UsageError, "found one that goes on from another run", estimator.run_.certify)
 
 
@@ -492,6 +548,11 @@ def test_models():
                                 (of(2, "mse"), (x[:, :2] > 0).astype(int), "predicts labels")):
         refuses(heddle.ShapeError, says, lambda: HeddleClassifier(model, epochs=1).fit(x, labels))
     assert HeddleClassifier(of(1, "bce_with_logits"), epochs=40).fit(x, x[:, 0] > 0).score(x, x[:, 0] > 0) > 0.7
+    step, heddle.Session.step = heddle.Session.step, None  # a refusal comes before the first one
+    try:
+        refuses(heddle.ShapeError, "a model of 2 outputs", lambda: HeddleClassifier(of(5, "cross_entropy")).fit(x, y))
+    finally:
+        heddle.Session.step = step
 
 
 def test_refused_values():
@@ -500,7 +561,10 @@ def test_refused_values():
     for arguments, says in (({"validation_fraction": "a"}, "between 0 and 1, found 'a'"), ({"tol": "x"}, "found 'x'"),
                             ({"alpha": "x"}, "found 'x'"), ({"activation": ["relu"]}, "found ['relu']"),
                             ({"hidden": True}, "found True"), ({"hidden": (4, True)}, "found (4, True)"),
-                            ({"batch": None}, "batch expects a value"), ({"epochs": None}, "epochs expects a value"),
+                            ({"batch": None}, "batch expects a value"), ({"batch": "x"}, "or 'auto', found 'x'"),
+                            ({"batch_size": 0.5}, "batch_size expects a whole number from 1"),
+                            ({"options": {"target_scale": "none"}}, "found 'target_scale', which the estimator sets"),
+                            ({"epochs": None}, "epochs expects a value"),
                             ({"seed": None}, "seed expects a whole number"), ({"seed": "3"}, "found '3'"),
                             ({"random_state": 1.5}, "random_state expects"), ({"options": {1: 2}}, "found '1'"),
                             ({"early_stopping": "no"}, "True or False, found 'no'"),

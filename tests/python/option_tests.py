@@ -47,6 +47,8 @@ def test_some():
     refuses(heddle.UsageError, "an option of heddle.topo, found 'lr'", lambda: heddle.topo(lr=3))
     refuses(heddle.UsageError, "found 'json', which only the command has",
             lambda: heddle.train("simplenet", (x, y), json=True))
+    refuses(heddle.UsageError, "each option once, found 'batch' and 'batch_size'",
+            lambda: heddle.train("simplenet", (x, y), batch=8, batch_size=8))
 
 
 def test_messages():

@@ -43,6 +43,16 @@ def mean(y, h):
     return y.mean(1)
 
 
+def viewed(y, h):
+    return y[:, -1].view(y.size(0), -1)
+
+
+def turned(y, h):
+    """Chunks of flat values, in another order."""
+    a, b = torch.chunk(y[:, -1], 2, 1)
+    return torch.cat((b, a), 1)
+
+
 def _samples(tokens):
     rng = np.random.default_rng(0)
     x = rng.integers(0, TOKENS, (SAMPLES, PLACES)) if tokens else rng.normal(size=(SAMPLES, PLACES, WIDTH))
@@ -61,6 +71,16 @@ def test_recurrent():
     parts = [(nn.LSTM(WIDTH, 9, batch_first=True), last), (nn.LSTM(WIDTH, 9, 2, batch_first=True), state_of_two),
              (nn.GRU(WIDTH, 17, 3, batch_first=True), state), (nn.GRU(WIDTH, 8, bias=False, batch_first=True), mean),
              (nn.LSTM(WIDTH, 16, 2, bias=False, batch_first=True), third)]
+    _compare(parts)
+
+
+def test_flat_states():
+    """what calls make of flat values, the states at a place, has the probabilities of PyTorch's float64"""
+    torch.manual_seed(7)
+    _compare([(nn.GRU(WIDTH, 8, batch_first=True), viewed), (nn.LSTM(WIDTH, 8, batch_first=True), turned)])
+
+
+def _compare(parts):
     for tokens in (True, False):
         x, y = _samples(tokens)
         for part, ends in parts:
@@ -142,4 +162,11 @@ def test_refused():
     refuses(heddle.UnsupportedError, "nn.RNN", of(nn.RNN(WIDTH, 9, batch_first=True)))
     refuses(heddle.UnsupportedError, "hx", lambda: heddle.from_torch(Started(), (PLACES, WIDTH)))
     refuses(heddle.UnsupportedError, "eval()", of(nn.GRU(WIDTH, 9, 2, dropout=0.5, batch_first=True).eval()))
+    chunks = [lambda y, h: torch.chunk(y, 2, 1)[0].mean(1), lambda y, h: torch.split(y, 3, 1)[1].mean(1)]
+    for chunk in chunks:
+        refuses(heddle.UnsupportedError, "several results over places", of(nn.GRU(WIDTH, 9, batch_first=True), chunk))
+    normed = nn.Sequential()
+    normed.part, normed.head = Net(nn.GRU(WIDTH, 9, batch_first=True), last, False), nn.LayerNorm(5)
+    normed.head.bias = None
+    refuses(heddle.UnsupportedError, "found bias=False", lambda: heddle.from_torch(normed, (PLACES, WIDTH)))
     refuses(heddle.ShapeError, "(T, F)", of(nn.LSTM(WIDTH, 9, batch_first=True), shape=(WIDTH,)))

@@ -1,8 +1,12 @@
 """PyTorch's modules: in, trained as PyTorch does, and out again; both libraries in one process."""
 import copy
+import gc
+import os
 import re
 import subprocess
 import sys
+import threading
+import warnings
 
 import numpy as np
 import torch
@@ -228,6 +232,7 @@ with torch.random.fork_rng():  # the random numbers of what follows are those wi
         nn.ConvTranspose1d: (_signal([nn.ConvTranspose1d(4, 2, 3, stride=2, padding=1)], 442),),
         nn.MaxPool1d: (_signal([nn.MaxPool1d(4, padding=1)], 112),),
         nn.AvgPool1d: (_signal([nn.AvgPool1d(3, stride=2, ceil_mode=True)], 220),),
+        nn.LayerNorm: (_signal([nn.LayerNorm((4, 111), eps=1e-3)], 444),),
         nn.AdaptiveAvgPool1d: (_signal([nn.ReLU(), nn.BatchNorm1d(4), nn.AdaptiveAvgPool1d(1)], 4),),
     }
 
@@ -351,6 +356,37 @@ class OverwrittenView(NoGrad):
         return self.last(rows.relu_() + x)
 
 
+class OverwrittenSlice(nn.Module):
+    """Writes into a slice, or into what it was cut from."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.conv, self.fc, self.write = nn.Conv2d(1, 8, 5, stride=4), nn.Linear(8, 10), write
+
+    def forward(self, x):
+        x = self.write(self.conv(x))
+        return self.fc(x.mean((2, 3), keepdim=True).flatten(1))
+
+
+def write_to_slice(h):
+    a = F.relu(h[:, :4], inplace=True)
+    return h * torch.cat((a, a), 1)
+
+
+def write_to_whole(h):
+    a = h[:, :4]
+    return F.relu(h, inplace=True) + torch.cat((a, a), 1)
+
+
+def write_to_chunk(h):
+    a, b = torch.chunk(h, 2, 1)
+    return h - torch.cat((F.hardtanh(a, -1, 1, True), b), 1)
+
+
+def write_by_position(h):
+    return F.relu6(h, True) + h
+
+
 def spoiled():
     """Modules that are more than their classes and settings: as what the refusal says, module."""
     def changed(change, says, module=None):
@@ -386,6 +422,11 @@ def spoiled():
     yield "under autocast", Autocast()
     yield "inplace, and add that reads its input later", Overwritten()
     yield "inplace, and add that reads its input later", OverwrittenView()
+    yield "inplace, and mul that reads its input later", OverwrittenSlice(write_to_slice)
+    yield "inplace, and cat that reads its input later", OverwrittenSlice(write_to_whole)
+    yield "inplace, and sub that reads its input later", OverwrittenSlice(write_to_chunk)
+    yield "inplace, and add that reads its input later", OverwrittenSlice(write_by_position)
+    yield changed(lambda m: m.eval(), "1: .* nn.Dropout2d in eval()", _behind([nn.Dropout2d(0.5)], 144))
 
 
 def test_refused_attributes():
@@ -490,7 +531,7 @@ def test_heads():
             data = (rows, by_name if module.named else tuple(targets))
             model = heddle.from_torch(module, (12,), losses=module.losses())
             run = heddle.train(model, (*data, *data), batch=40, max_steps=1, optimizer="sgd", lr=0.5, progress=False,
-                               sample_weight=(weights, weights) if seed % 3 else None, out=path(f"heads-{seed}"))
+                               sample_weight=(weights, weights) if seed % 3 else None, out=path(f"several-{seed}"))
             wanted, loss = torch_step(module, rows, targets, weights)
             assert abs(run.losses[0] - loss) < 1e-5 * max(1, loss), (seed, run.losses[0], loss)
             trained = run.to_torch()
@@ -557,6 +598,9 @@ def test_bad():
     refused(nn.Sequential(nn.MaxPool2d(3, dilation=2)), "dilation=2")
     refused(nn.Sequential(nn.Upsample(scale_factor=1.5)), "scale_factor=1.5, no whole number")
     refused(Squared(), "found pow")
+    refused(_behind([nn.RMSNorm((4, 6, 6))], 144), "normalized_shape=(4, 6, 6)")
+    norm = nn.LayerNorm(12)
+    refused(_rows(norm, nn.Tanh(), norm), "found a second call of 2; make another module")
     rows, row = nn.Sequential(nn.Linear(4, 2)), (4,)
     for last in (nn.Softmax(1), nn.LogSoftmax(1), nn.Sequential(nn.Softmax(1), nn.Flatten())):
         refused(nn.Sequential(rows, last), "leave it out; cross_entropy includes it", row)
@@ -579,9 +623,146 @@ def test_bad():
     refuses(heddle.UsageError, "a run of a model by heddle.from_torch", run.to_torch)
 
 
+class Call(nn.Module):
+    """A convolution, or a linear layer, a function of its output, and a linear layer of so many elements."""
+
+    def __init__(self, function, elems, first=None):
+        super().__init__()
+        self.first, self.function = first or nn.Conv2d(1, 8, 5, stride=4), function
+        self.fc = nn.Linear(elems, 10)
+
+    def forward(self, x):
+        return self.fc(self.function(self.first(x)).flatten(1))
+
+
+IMAGES = {  # of 8 x 6 x 6
+    "mean-of-sides": (lambda h: h * h.mean((-2, -1), keepdim=True), 288),
+    "amax-of-sides": (lambda h: h * h.amax((-1, -2), keepdim=True), 288),
+    "mean-of-channels": (lambda h: h - h.mean(-3, keepdim=True), 288),
+    "amin-of-sides": (lambda h: h - h.amin((-2, -1), keepdim=True), 288),
+    "slices": (lambda h: torch.cat((h[:, 2:5], h[:, :3, ...], h[:, -1:, :]), 1), 252),
+    "chunks": (lambda h: torch.chunk(h, 2, 1)[1] * torch.split(h, [4, 4], 1)[-2], 144),
+    "whole": (lambda h: torch.cat(torch.chunk(h, 2, 1), 1) + torch.cat([h], 1), 288),
+    "inplace": (lambda h: F.relu(h[:, :4], inplace=True), 144),
+    "padded": (lambda h: F.pad(F.pad(h, (1, 2)), (0, 0, 2, 1)), 648)}
+SIGNAL = {  # of 8 x 111
+    "mean-of-length": (lambda h: h * h.mean(-1, keepdim=True), 888),
+    "amax-of-length": (lambda h: h * h.amax(2, keepdim=True), 888),
+    "amin-of-length": (lambda h: h - h.amin(-1, keepdim=True), 888),
+    "mean-of-channels": (lambda h: h - h.mean(-2, keepdim=True), 888),
+    "slices": (lambda h: torch.cat((h[:, 2:5], h[:, :1, ...]), 1), 444),
+    "chunks": (lambda h: torch.chunk(h, 2, 1)[1], 444), "padded": (lambda h: F.pad(h, (2, 3)), 928),
+    "doubled": (lambda h: F.interpolate(h, scale_factor=2), 1776),
+    "resized": (lambda h: F.interpolate(h, 50), 400)}
+ROWS = {  # of 8
+    "slices": (lambda h: torch.cat((h[..., 1:4], h[:, :2]), 1), 5), "chunks": (lambda h: torch.chunk(h, 4, 1)[2], 2),
+    "squeezed": (lambda h: h.view(h.size(0), -1), 8)}
+
+
+def test_dimensions():
+    """calls that count dimensions, of images, signals and rows, train as in PyTorch or are refused"""
+    with torch.random.fork_rng():
+        signals, rows = x.reshape(len(x), 1, 784), x.reshape(len(x), 784)
+        for name, calls, samples, first in (("images", IMAGES, x, lambda: nn.Conv2d(1, 8, 5, stride=4)),
+                                            ("signals", SIGNAL, signals, lambda: nn.Conv1d(1, 8, 9, stride=7)),
+                                            ("rows", ROWS, rows, lambda: nn.Linear(784, 8))):
+            for each, (function, elems) in calls.items():
+                apart = losses_apart(Call(function, elems, first()), f"{name}-{each}", samples)
+                assert apart < 1e-4, f"{each} of {name}: losses {apart} apart"
+
+        image, signal, row = nn.Conv2d(1, 16, 13), nn.Conv1d(1, 4, 5), nn.Linear(784, 8)  # of 16 x 16 x 16, 4 x 36, 8
+        picture, line = (1, 28, 28), (1, 40)
+        slices = "only x[:, start:end] is a layer"
+        for says, function, first, shape in (
+                (slices, lambda h: h[..., :8], image, picture), (slices, lambda h: h[..., :8, :], image, picture),
+                (slices, lambda h: h[:, ::2], image, picture), (slices, lambda h: h[..., :2], signal, line),
+                (slices, lambda h: h[0].view(1, -1), row, (784,)),
+                ("dim=[1, 2]", lambda h: h * h.mean((-2, -1), keepdim=True), signal, line),
+                ("amax(dim=(-2, -1)", lambda h: h * h.amax((-2, -1), keepdim=True), signal, line),
+                ("amin(dim=(1, 2)", lambda h: h * h.amin((1, 2), keepdim=True), signal, line),
+                ("over (N, C, H, W), which reads (2, 4, 36)", nn.AdaptiveAvgPool2d(1), signal, line),
+                ("over (N, C, H, W)", lambda h: F.max_pool2d(h, (1, 2)), signal, line),
+                ("over (N, C, L), which reads (2, 8)", nn.AdaptiveAvgPool1d(6), row, (784,)),
+                ("padding by (1, 1, 0, 0)", lambda h: F.pad(h, (1, 1, 0, 0)), signal, line),
+                ("padding by (1, 1, 1, 1)", nn.ZeroPad2d(1), signal, line),
+                ("padding by (1, 1)", lambda h: F.pad(h, (1, 1)), row, (784,)),
+                ("values of the shapes (2, 5, 2, 5), (2, 5)",  # as many rows as samples in the trace
+                 lambda h: h * h.mean((2, 3), keepdim=True).flatten(1), nn.Conv2d(1, 5, (27, 24)), picture)):
+            with torch.no_grad():
+                elems = function(first(torch.zeros(2, *shape))).flatten(1).shape[1]
+            refuses(heddle.UnsupportedError, says,
+                    lambda: heddle.from_torch(Call(function, elems, first), shape))
+
+
+def test_shapes():
+    """a layer whose output is not that of PyTorch's call is refused by the call's name"""
+    original = heddle.pytorch._FUNCTIONS["mean"]
+    heddle.pytorch._FUNCTIONS["mean"] = lambda node, *_, **__: ("global_avg_pool2d", {})
+    try:
+        module = Call(lambda h: h * h.mean((1, 2, 3), keepdim=True), 288)
+        refuses(heddle.UnsupportedError, "mean: expected a layer that heddle has, found an output of (2, 1, 1, 1) for "
+                "2 samples, but 8x1x1 for each", lambda: heddle.from_torch(module, (1, 28, 28)))
+    finally:
+        heddle.pytorch._FUNCTIONS["mean"] = original
+
+
+def test_norms_without_bias():
+    """a norm without the bias that heddle's has is refused where it is"""
+    norms = [lambda **more: nn.GroupNorm(2, 4, **more), lambda **more: nn.LayerNorm((4, 6, 6), **more),
+             lambda **more: nn.InstanceNorm2d(4, affine=True, **more), lambda **more: nn.BatchNorm2d(4, **more)]
+    for norm in norms:
+        try:
+            module = _behind([norm(bias=False)], 144)
+        except TypeError:  # before PyTorch 2.15
+            module = _behind([norm()], 144)
+            module[1].bias = None
+        refuses(heddle.UnsupportedError, "found bias=False; give the norm a bias of zeros",
+                lambda: heddle.from_torch(module, (1, 28, 28)))
+
+
+def test_first_weights():
+    """a run is repeated from the first weights that it had, whatever its model does afterwards, here or in a child"""
+    model = heddle.from_torch(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), (1, 28, 28))
+
+    def train(seed):
+        return heddle.train(model, "digits", max_steps=2, seed=seed, progress=False, out=path(f"first-{seed}"))
+
+    runs = [train(1), train(2)]
+    assert len(model._files) == 1
+    with torch.no_grad():
+        model.module[1].weight += 1
+    runs.append(train(3))
+    heddle.summary(model)
+    threads = [threading.Thread(target=lambda seed=seed: runs.append(train(seed))) for seed in (4, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    copied = copy.deepcopy(model)
+    files = list(model._files.values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            del model, runs
+            gc.collect()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(runs) == 5 and all(file.exists() for file in files)
+    for run in runs:
+        assert heddle.verify(run).verdict == "verified", run
+    assert heddle.train(copied, "digits", max_steps=2, seed=3, out=path("first-copy")).digest == runs[2].digest
+    del model, runs, run
+    gc.collect()
+    assert not any(file.parent.exists() for file in files)
+
+
 def test_loaders():
     """a DataLoader is its data set, with its batch, workers and order; one that does more is refused"""
-    from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+    from torch.utils.data import (DataLoader, RandomSampler, SequentialSampler, SubsetRandomSampler, TensorDataset,
+                                  WeightedRandomSampler)
     data = TensorDataset(torch.tensor(x), torch.tensor(y))
     model = heddle.from_torch(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), (1, 28, 28))
     run = heddle.train(model, (DataLoader(data, 32, shuffle=True, num_workers=1), DataLoader(data, 100)), epochs=1,
@@ -591,6 +772,18 @@ def test_loaders():
     run = heddle.train(model, DataLoader(data, 32, drop_last=True), epochs=1, batch=64, out=path("torch-loader-3"))
     assert run.digest == heddle.train(model, data, batch=64, epochs=1, no_shuffle=True, drop_last=True,
                                       out=path("torch-loader-4")).digest
+    for name in ("batch", "batch_size", "batch-size"):
+        given = {name: 64, "drop-last": False, "max-steps": 2}
+        run = heddle.train(model, DataLoader(data, 32, drop_last=True), **given, out=path("torch-loader-" + name))
+        assert run.result["batch"] == 64
+    assert heddle.train(model, DataLoader(data, 600, drop_last=True), epochs=1, **{"drop-last": False},
+                        out=path("torch-loader-5")).result["steps"] == 1
+    some = DataLoader(data, 32, sampler=SubsetRandomSampler(range(64)))
+    few = RandomSampler(data, num_samples=64)
+    for bad, says in ((DataLoader(data, 32, sampler=few), "RandomSampler of 64 samples"),
+                      (DataLoader(data, 32, sampler=SequentialSampler(range(64))), "SequentialSampler of 64 samples"),
+                      ((DataLoader(data, 32), some), "a SubsetRandomSampler"), (some, "a SubsetRandomSampler")):
+        refuses(heddle.UsageError, says, lambda: heddle.train(model, bad, epochs=1))
     for bad, says in ((DataLoader(data, 32, collate_fn=lambda samples: samples), "without a collate_fn"),
                       (DataLoader(data, None), "a batch_sampler"),
                       (DataLoader(data, 32, sampler=WeightedRandomSampler([1.0] * len(data), 5)), "found one with a "

@@ -248,6 +248,12 @@ def test_estimators():
     refuses(ValueError, "expects classes of y", lambda: HeddleClassifier(class_weight={7: 1}).fit(x, uneven))
     refuses(ValueError, "'balanced' or None", lambda: HeddleClassifier(class_weight="even").fit(x, uneven))
     refuses(ValueError, "found partial_fit", lambda: HeddleClassifier(class_weight="balanced").partial_fit(x, uneven))
+    for rows, weight in ((uneven == 1, {0: 2.0}), (uneven >= 0, {2: 9, 0: 2.0})):  # without all classes
+        given = HeddleClassifier(class_weight=weight).partial_fit(x[rows], uneven[rows], classes=[0, 1, 2])
+        by_hand = HeddleClassifier().partial_fit(x[rows], uneven[rows], classes=[0, 1, 2],
+                                                 sample_weight=np.where(uneven[rows], 1.0, 2.0))
+        assert given.run_.digest == by_hand.run_.digest
+    refuses(ValueError, "expects numbers, found 'a'", lambda: HeddleClassifier(class_weight={1: "a"}).fit(x, uneven))
     refuses(heddle.UsageError, "one label a row", lambda: HeddleClassifier(class_weight="balanced").fit(x, chances))
 
 
