@@ -339,7 +339,7 @@ static hd_status load_init(hd_session *s, hd_ctx *ctx, const char *path) {
                       file);
   if (!*s->run.settings->head)
     return load_weights(s, ctx, path, NULL, NULL);
-  HD_TRY(hd__session_draw(s->compute.store, s, ctx, hd__session_whole(s), s->compute.here));
+  HD_TRY(hd__session_draw(s->compute.store, s, ctx, hd__session_whole(s), NULL)); /* for all hosts */
   return load_weights(s, ctx, path, NULL, hd__graph_head(s->compute.plan->graph)->name);
 }
 
