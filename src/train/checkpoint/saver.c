@@ -76,8 +76,11 @@ static hd_status in_run(const hd_saver *saver, hd_ctx *ctx, hd_status status) {
 static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   int count = 0;
-  hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, part_of(saver, 0),
-                                             &saver->counters.step);
+  int64_t batches, epochs;
+  hd__checkpoint_earlier(&batches, &epochs, saver->record);
+  batches += saver->counters.step;
+  hd_status status =
+      hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, part_of(saver, 0), &batches);
   HD_THEN(status, hd__st_write(to, ctx, "model.safetensors", saver->tensor, count));
   HD_THEN(status, hd__st_digest(saver->weights_sha256, ctx, &(hd_st_list){.tensor = saver->tensor, .count = count}));
   hd__tensors_free_names(saver->tensor, count);

@@ -48,10 +48,10 @@ static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json
   hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
   hd__kept_features_fini(&s->input.features); /* they are of other weights */
   HD_TRY(hd__features_keep(s, ctx));
-  hd__record_earlier(&steps, &unused, record);
+  hd__checkpoint_earlier(&steps, &unused, record);
   s->run.earlier_steps = steps + counters.step;
   s->run.earlier_epochs = epochs;
-  return hd__record_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs);
+  return hd__checkpoint_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs);
 }
 
 hd_status hd_session_go_on(hd_session *s, hd_ctx *ctx, const char *checkpoint, int64_t epochs) {
@@ -64,11 +64,7 @@ hd_status hd_session_go_on(hd_session *s, hd_ctx *ctx, const char *checkpoint, i
   if (strcmp(text, hd__json_text(s->run.record, "model_yaml")))
     return hd__fail(ctx, HD_E_USAGE, "%s: expected a run of the session's network, found another; give that model",
                     folder);
-  const char *optimizer = hd__record_setting(record, HD_OPT_OPTIMIZER);
-  const char *own = hd__record_setting(s->run.record, HD_OPT_OPTIMIZER);
-  if (strcmp(optimizer, own))
-    return hd__fail(ctx, HD_E_USAGE, "%s: expected a run with the optimizer %s, found %s; give optimizer %s", folder,
-                    own, optimizer, optimizer);
+  HD_TRY(check_states(s, ctx, folder, record));
   if (hd__checkpoint_arithmetic(record) != HD_ARITHMETIC_VERSION)
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: expected version %d of the arithmetic, found version %lld; start from its weights with --init",

@@ -46,7 +46,7 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__record_adopt(s->run.config, ctx, s->run.record, from));
   HD_TRY(hd__record_check_functions(ctx, s->run.record, s->run.config, from));
   s->run.lr_is_set = hd__record_lr(&s->run.lr_scale, s->run.record);
-  hd__record_earlier(&s->run.earlier_steps, &s->run.earlier_epochs, s->run.record);
+  hd__checkpoint_earlier(&s->run.earlier_steps, &s->run.earlier_epochs, s->run.record);
   HD_TRY(adopt_device(s, ctx));
   const char *text = json_string_value(json_object_get(s->run.record, "model_yaml"));
   hd_status status = hd__network_from_text(&s->run.network, ctx, text, s->run.settings->model);
@@ -675,7 +675,7 @@ static hd_status make_record(hd_session *s, hd_ctx *ctx) {
   if (s->run.lr_is_set)
     HD_TRY(hd__record_note_lr(s->run.record, ctx, s->run.lr_scale));
   HD_TRY(hd__record_note_functions(s->run.record, ctx, s->run.config));
-  HD_TRY(hd__record_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs));
+  HD_TRY(hd__checkpoint_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
   HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));

@@ -449,22 +449,6 @@ bool hd__record_lr(double *scale, const json_t *record) {
   return json_is_number(found);
 }
 
-static const char EARLIER_RUNS[] = "goes_on_from";
-
-hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs) {
-  if (steps == 0 && epochs == 0)
-    return HD_OK;
-  json_t *is = json_pack("{s:I, s:I}", "steps", (json_int_t)steps, "epochs", (json_int_t)epochs);
-  return HD_ALLOCATED(is && json_object_set_new(record, EARLIER_RUNS, is) == 0, ctx,
-                      "out of memory for a run's record");
-}
-
-void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record) {
-  const json_t *is = json_object_get(record, EARLIER_RUNS);
-  *steps = json_integer_value(json_object_get(is, "steps"));
-  *epochs = json_integer_value(json_object_get(is, "epochs"));
-}
-
 static const char LOSS[] = "program_loss", METRIC[] = "program_metric";
 
 hd_status hd__record_note_functions(json_t *record, hd_ctx *ctx, const hd_config *config) {
