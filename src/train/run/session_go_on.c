@@ -3,6 +3,7 @@
  * corrections and the order of samples follow the earlier steps. */
 #include <string.h>
 
+#include "base/number.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/run/kept_features.h"
@@ -34,6 +35,25 @@ static hd_status check(hd_session *s, hd_ctx *ctx, int64_t epochs) {
   for (int g = 0; g < s->compute.plan->update.group_count; g++)
     if (!is_constant(&s->run.schedule[g]))
       return refuse(ctx, "with a constant learning rate", "a --schedule or a --warmup");
+  return HD_OK;
+}
+
+/* Without a momentum, or as a flag, a setting is off. */
+static bool is_off(const char *text) {
+  double number;
+  return !*text || !strcmp(text, "false") || (hd__parse_double(&number, text) && number == 0);
+}
+
+/* The states that the run kept are those of the session; numbers may differ. */
+static hd_status check_states(const hd_session *s, hd_ctx *ctx, const char *folder, const json_t *record) {
+  static const hd_option_id of[] = {HD_OPT_OPTIMIZER, HD_OPT_MOMENTUM, HD_OPT_CENTERED, HD_OPT_EMA, HD_OPT_LOOKAHEAD};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const char *name = hd_option_at((int)of[i])->name, *was = hd__record_setting(record, of[i]);
+    const char *is = hd__record_setting(s->run.record, of[i]);
+    if (of[i] == HD_OPT_OPTIMIZER ? strcmp(was, is) != 0 : is_off(was) != is_off(is))
+      return hd__fail(ctx, HD_E_USAGE, "%s: expected a run with the %s %s, found %s; give %s as that run had it",
+                      folder, name, *is ? is : "unset", *was ? was : "unset", name);
+  }
   return HD_OK;
 }
 
