@@ -347,6 +347,8 @@ static bool is_chosen(const json_t *record, const hd_config *config, int id, con
   const char *rows = hd_choice_name(HD_OPT_NORMALIZE, HD_NORMALIZE_COLUMN);
   switch (id) {
   case HD_OPT_SHARDS: return !*wanted;
+  case HD_OPT_TRANSFORMS:
+    return !*wanted && (*hd__settings(config)->head || hd__onnx_is_path(hd__settings(config)->model));
   case HD_OPT_NORMALIZE:
   case HD_OPT_TARGET_SCALE: return !strcmp(wanted, hd_option_at(id)->fallback);
   case HD_OPT_EPOCHS:
