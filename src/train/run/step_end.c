@@ -286,7 +286,7 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_check_metrics(s, ctx));
   if (s->checkpoints.saved_step == step)
     HD_TRY(hd__session_mark_best(s, ctx));
-  if (epoch_end)
+  if (is_multiple(step, s->run.settings->eval_epochs * s->run.steps_per_epoch))
     watch_loss(s);
   s->run.counters.owes_evaluation = 0;
   return HD_OK;
