@@ -74,7 +74,7 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
 }
 
 /* Small tables need many epochs: without --epochs, rows with a model that leaves its input to the data get the number
- * of epochs that makes LEAST_STEPS steps, and ten evaluations. */
+ * of epochs that makes LEAST_STEPS steps, and ten evaluations; only epochs that are evaluated are saved. */
 static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
   enum { LEAST_STEPS = 5000, MOST_EPOCHS = 100, EVALUATIONS = 10 };
   hd_config *config = s->run.config;
@@ -88,10 +88,12 @@ static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
   snprintf(text, sizeof text, "%lld", (long long)epochs);
   HD_TRY(hd__config_settle(config, ctx, HD_OPT_EPOCHS, text));
   s->input.chose_epochs = true;
-  if (hd__config_given(config, HD_OPT_EVAL_EPOCHS) || s->run.settings->patience > 0)
-    return HD_OK;
   snprintf(text, sizeof text, "%lld", (long long)(epochs > EVALUATIONS ? epochs / EVALUATIONS : 1));
-  return hd__config_settle(config, ctx, HD_OPT_EVAL_EPOCHS, text);
+  if (!hd__config_given(config, HD_OPT_EVAL_EPOCHS) && s->run.settings->patience == 0)
+    HD_TRY(hd__config_settle(config, ctx, HD_OPT_EVAL_EPOCHS, text));
+  if (hd__config_given(config, HD_OPT_SAVE_EPOCHS))
+    return HD_OK;
+  return hd__config_settle(config, ctx, HD_OPT_SAVE_EPOCHS, hd__config_shown(config, HD_OPT_EVAL_EPOCHS));
 }
 
 /* Derives batch, shards and steps. */
