@@ -220,6 +220,8 @@ json.dump(record, open(sys.argv[1], "w"))' "s/last/run.json"
   fails 1 certify nowhere
   fails 1 verify nowhere
   train --out r --max-steps 10
+  fails 2 verify r --spot 1 --seed 1.5
+  says "--seed expects a whole number" "found '1.5'"
   sed -i '$d' r/history.jsonl # as after a kill
   fails 2 certify r
   says "expected a run that has ended"
