@@ -82,7 +82,7 @@ static void test_counts(hd_ctx *ctx) {
                                "flat: {op: flatten}, fc: {op: linear, out: 10}]\n";
   const char *const both[] = {"model", layers, "batch", "16", "epochs", "2", NULL};
   const char *const one[] = {"model", layers, "batch", "16", "epochs", "1", NULL};
-  char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES];
+  char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES], saved[SCRATCH_PATH_BYTES];
   alone(want, ctx, both);
   snprintf(first, sizeof first, "%s/run-%d", scratch(), runs);
   alone(found, ctx, one);
@@ -92,6 +92,14 @@ static void test_counts(hd_ctx *ctx) {
   is_str(found, want, "to the digest of one run of both");
   is_int(hd_digest(found, ctx, in_scratch("run-%d", runs - 1)), HD_OK, "its files are read");
   is_str(found, want, "and have that digest");
+  session = open_session(ctx, one, runs++);
+  is_int(hd_session_go_on(session, ctx, first, 1) || hd_session_step(NULL, session, ctx, 3) ||
+             hd_session_save(session, ctx),
+         0, "another one is saved");
+  hd_session_destroy(session);
+  snprintf(saved, sizeof saved, "%s/run-%d", scratch(), runs - 1);
+  alone(found, ctx, (const char *const[]){"resume", saved, NULL});
+  is_str(found, want, "and ends there when it is resumed");
 }
 
 /* One run of two epochs, and two of an epoch each. */
