@@ -19,7 +19,8 @@ static int wants_plan;
 static int take_input(const cli_extra *option, const char *value) {
   int end = 0;
   if (strspn(value, "0123456789x") == strlen(value) && strlen(value) <= 24 &&
-      sscanf(value, "%d%*1[x]%d%*1[x]%d%n", &input[0], &input[1], &input[2], &end) == 3 && !value[end])
+      sscanf(value, "%9d%*1[x]%9d%*1[x]%9d%n", &input[0], &input[1], &input[2], &end) == 3 && !value[end] &&
+      input[0] > 0 && input[1] > 0 && input[2] > 0)
     return 0;
   cli_complain("--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '%s'; write three whole numbers",
                value);

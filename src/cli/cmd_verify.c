@@ -85,7 +85,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 static const cli_extra extra[] = {
     {"spot", "N", "repeat only N random segments between checkpoints (default: the whole run)", cli_take_whole, &spot,
      .least = 1, .most = 1000},
-    {"seed", "N", "seed of --spot, to repeat the same segments (default: random)", cli_take_real, &seed, .least = 0,
+    {"seed", "N", "seed of --spot, to repeat the same segments (default: random)", cli_take_seed, &seed, .least = 0,
      .most = 4294967295.0},
     {"plain", NULL, "compute with the reference kernels and no shortcuts; slow (default: off)", cli_take_flag,
      .self = &plain},

@@ -22,7 +22,7 @@ static void free_slot(hd_rpc_future *call) {
 /* Frees the slots of calls that were given up and have ended. */
 static void reclaim(hd_rpc *rpc) {
   const uint64_t given_up = atomic_load_explicit(&rpc->given_up, memory_order_relaxed);
-  for (int i = 0; given_up >> i && i < HD_RPC_CALLS; i++) {
+  for (int i = 0; i < HD_RPC_CALLS && given_up >> i; i++) {
     hd_rpc_future *call = &rpc->call[i];
     if ((given_up & bit_of(call)) && hd__rpc_state(call->slot) == HD_RPC_DONE &&
         (atomic_fetch_and(&rpc->given_up, ~bit_of(call)) & bit_of(call)))

@@ -45,6 +45,17 @@ train "a b c" --resume "$folder/run" --max-steps 10 --stages 3 --place-stages ho
 # shellcheck disable=SC2154
 check "stopped on two hosts, goes on on three" "a b c" "$adamw_digest"
 
+# The first host draws a new head, which the last one has.
+train a --model "$SRCDIR/tests/bits/fine_tune.yaml" --max-steps 3 --out "$folder/first"
+head="--model $SRCDIR/tests/bits/fine_tune.yaml --init $folder/first/last/model.safetensors --head auto --lr 0.01"
+# shellcheck disable=SC2086
+train a $head --out "$folder/tuned"
+wanted=$(values weights_sha256)
+rm -rf "$folder/run"
+# shellcheck disable=SC2086
+train "a b" $head --stages 2 --place-stages hosts --out "$folder/run"
+check "a new head on the last of two hosts" "a b" "$wanted"
+
 # A host is lost inside of an epoch. All ranks end, and the run goes on under another cut, to the digest of one
 # thread.
 "$BUILDDIR/tests/bits/make_idx" "$data" 13800 50
@@ -84,6 +95,8 @@ refused() { # NAME HOSTS TEXT OPTIONS...
   refused "a weight of two hosts" "a b" "all layers that use 'conv2.weight' on one host" $shared --stages 2
   refused "a frozen weight of two hosts" "a b" "all layers that use 'conv2.weight' on one host" $shared --stages 2 \
     --parameters '[{match: "conv2.*", requires_grad: false}]'
+  refused "layers that are trained later" "a b" 'found --unfreeze; leave one of them out' $adamw --stages 2 \
+    --freeze 'conv1.*' --unfreeze 'conv1.*@1'
   refused "no stages" "a b" 'expects --stages' $adamw
   refused "more hosts than stages" "a b c" 'a stage for each of the 3 hosts, found 2' $adamw --stages 2
   refused "more stages than threads" "a b" 'a thread\|each of the 2 stages on every host' $adamw --stages 3

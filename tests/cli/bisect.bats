@@ -26,6 +26,19 @@ found() {
   grep -q '20 steps' out
 }
 
+@test "of a run that was killed the steps that it took are compared" {
+  train --out a
+  for run in b c; do
+    train --out $run --max-steps 20
+    sed -i '$d' $run/history.jsonl
+    truncate -s 65536 $run/losses.bin # as a kill leaves them
+  done
+  for pair in "a b" "b a" "b c"; do
+    bisect 0 $pair
+    grep -q ' 20 steps have equal losses$' out
+  done
+}
+
 @test "a setting is found in the first result that it changes" {
   train --out a
   train --out b --lr 0.002

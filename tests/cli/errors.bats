@@ -737,12 +737,26 @@ EOF
   fails 2 train --resume r --warmup 8
   says "warmup 7" "found 8"
   printf "parameters: [{match: '*.bias', schedule: linear}]\n" >c.yaml
+  for key in "'schedule'" '"schedule"' 'schedule '; do
+    "$HEDDLE" models simplenet >"$key.yaml"
+    printf "parameters: [{match: '*.bias', %s: linear}]\n" "$key" >>"$key.yaml"
+    train --model "$key.yaml" --epochs 2 --out "$key"
+    fails 2 train --resume "$key" --epochs 3 --max-steps 60
+    says "epochs 2" "found 3"
+  done
   for option in "--lookahead 5" "--config c.yaml"; do
     rm -r r
     train --out r $option --epochs 2
     fails 2 train --resume r --epochs 3 --max-steps 60
     says "epochs 2" "found 3"
   done
+}
+
+@test "a file of weights whose name is no UTF-8 is refused, since a record could not have it" {
+  train --out r --max-steps 1
+  cp r/last/model.safetensors $'w\xe9.safetensors'
+  fails 1 train $TINY --init $'w\xe9.safetensors' --out s
+  says "in UTF-8" "rename the file"
 }
 
 @test "--resume on other data is refused by checksum" {

@@ -129,6 +129,36 @@ verify() {
   verify 0 r
 }
 
+@test "verify refutes what a checkpoint states of predictions, and results that only the history has" {
+  seq 1 60 | awk 'BEGIN { print "a,y" } { print $1 ".5," 2 * $1 }' >t.csv
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  "$HEDDLE" train --model mlp --data t.csv --label y --loss mse --epochs 2 --out r --threads 1 >out
+  verify 0 r
+  step=r/$(readlink r/last)
+  cp $step/run.json whole.json
+  python3 -c 'import json, sys
+record = json.load(open("whole.json"))
+record["data"]["targets"][0]["mean"] += 1
+json.dump(record, open(sys.argv[1], "w"))' "$step/run.json"
+  verify 3 r
+  grep -q "^refuted $step/run.json: targets: " out
+  cp whole.json $step/run.json
+  "$HEDDLE" certify r >/dev/null
+  verify 0 r
+  sed -i '$s/"test_loss":[0-9.e-]*/"test_loss":0.001/' r/history.jsonl
+  verify 3 r
+  grep -q '^refuted r/history.jsonl: test_loss: ' out
+  printf 'a,kind\n' >k.csv
+  seq 1 60 | awk '{ print $1 ".5," ($1 % 2 ? "odd" : "even") }' >>k.csv
+  "$HEDDLE" train --model mlp --data k.csv --label kind --epochs 2 --out s --threads 1 >out
+  python3 -c 'import json, sys
+record = json.load(open(sys.argv[1]))
+del record["data"]["class_names"]
+json.dump(record, open(sys.argv[1], "w"))' "s/last/run.json"
+  verify 3 s
+  grep -q '^refuted .*class_names' out
+}
+
 @test "a run that went on after its certificate is refuted with the way out" {
   train --out r
   "$HEDDLE" certify r >/dev/null
@@ -190,6 +220,8 @@ verify() {
   fails 1 certify nowhere
   fails 1 verify nowhere
   train --out r --max-steps 10
+  fails 2 verify r --spot 1 --seed 1.5
+  says "--seed expects a whole number" "found '1.5'"
   sed -i '$d' r/history.jsonl # as after a kill
   fails 2 certify r
   says "expected a run that has ended"

@@ -143,6 +143,12 @@ END
   grep -q 'void points_scores(float score\[2\], const float pixel\[3\]' points.c
 }
 
+@test "the C file of a network with a norm names the digest of the run" {
+  small_run "$SRCDIR/tests/bits/norm.yaml" norm
+  "$HEDDLE" export norm --c net.c >out
+  grep -q "weights $("$HEDDLE" digest norm)\.$" net.c
+}
+
 @test "names of columns cannot end the comment of a C file" {
   printf 'a,*/b,c\\,x/*,label\n' >odd.csv
   for i in 1 2 3 4 5 6 7 8 9; do echo "$i.5,${i#4},x*/$((i % 2)),$i,$((i % 3))"; done >>odd.csv

@@ -37,6 +37,18 @@ state() {
   [ "$(cat elsewhere/notes)" = precious ]
 }
 
+@test "files of another program under names of a run's are refused before the first step, and stay" {
+  for name in run.json metrics.jsonl losses.bin divisors.bin wrong.png report.html; do
+    mkdir x
+    echo precious >x/$name
+    fails 1 train $TINY --out x
+    says "x/$name: expected a file of a run or nothing in its place, found a file of another program; move that away"
+    [ "$(ls -A x)" = $name ]
+    [ "$(cat x/$name)" = precious ]
+    rm -r x
+  done
+}
+
 @test "--keep neither counts nor removes what is no checkpoint, and what is like an unfinished file stays" {
   train --out x --max-steps 10 --save-every 1 --keep 2
   mkdir -p x/step-{1,2,3,4}

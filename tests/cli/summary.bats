@@ -92,6 +92,8 @@ keys="layers params trainable macs memory_bytes"
     2 summary --input 28x28 | --input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '28x28'
     2 summary --input 1x28x28x
     2 summary --input -1x28x28
+    2 summary --input 0x28x28 | found '0x28x28'
+    2 summary --input 1x28x0
     2 summary --input 99999999999x28x28
     2 summary --input 9999999x28x28 | 1 to 1048576 channels | found 9999999x28x28
     1 summary --input 1x2x2 | cnn.yaml:5: layer 'conv1' | found 1x2x2

@@ -163,6 +163,23 @@ PYTHON
   cmp s/table.csv t/table.csv
 }
 
+@test "--halving: a drawn number of epochs is that of its run" {
+  sweep 'epochs=uniform(0.1,2)' --draws 4 --halving 2 --out s $QUICK --threads 1
+  awk -F , 'NR > 1 && $3 == "done" { n++; wanted = int($2 * 60 + 0.999999); if ($4 != wanted) exit 1 }
+    END { exit n != 1 }' s/table.csv || { cat s/table.csv; false; }
+  [ "$(column steps s/table.csv | tr ' ' '\n' | sort -u | wc -l)" -eq 4 ]
+}
+
+@test "runs that choose transforms for a network's input are those of the sweep" {
+  printf 'model: m\ninput: [1, 14, 14]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >m.yaml
+  "$HEDDLE" train --model m.yaml --data "$FEW" --transforms '[{resize: [14, 14]}, to_float, normalise]' --max-steps 2 \
+    --out r >out
+  for _ in 1 2; do
+    sweep lr=0.1,0.01 --model m.yaml --init r/last/model.safetensors --head auto --data "$FEW" --max-steps 2 --out s
+    [ "$(column state s/table.csv)" = "done done" ]
+  done
+}
+
 @test "as many jobs as CPUs, and as the memory holds" {
   [ "$(nproc)" -gt 1 ] || skip "expected two CPUs, found one"
   mkdir -p root/sys/fs/cgroup root/proc/self

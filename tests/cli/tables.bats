@@ -467,6 +467,19 @@ END
   [ "$(grep -c ^epoch out)" = 3 ]
 }
 
+@test "--save-epochs counts where the epochs were chosen, and without it a resumed run saves as before" {
+  prices houses.csv
+  local how="--model mlp --data houses.csv --label town --keep 1000 --threads 1"
+  "$HEDDLE" train $how --out r --max-steps 1 >/dev/null
+  steps=$(sed -n 's/.*"epoch_steps":\([0-9]*\).*/\1/p' r/history.jsonl | head -n 1)
+  "$HEDDLE" train $how --save-epochs 1 --max-steps $((4 * steps)) --out each >/dev/null
+  [ "$(echo each/step-* | wc -w)" = 4 ]
+  "$HEDDLE" train $how --max-steps $((9 * steps)) --out some >/dev/null
+  [ "$(echo some/step-* | wc -w)" = 1 ]
+  "$HEDDLE" train --resume some --max-steps $((19 * steps)) >/dev/null
+  [ "$(echo some/step-* | wc -w)" = 3 ] # after 9, 10 and 19 epochs
+}
+
 @test "a scale of targets is for numbers to predict" {
   prices houses.csv
   fails 2 train --model mlp --data houses.csv --label town --target-scale standard --out r

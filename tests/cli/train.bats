@@ -140,6 +140,13 @@ report"
   "$HEDDLE" train $options --lr 0 --epochs 9 --eval-epochs 2 --patience 3 --out none >out
   grep -q '^ended early: no lower test loss for 4 epochs' out
   [ "$(readlink none/last)" = step-48 ]
+  # Evaluations between count no epochs, and neither does that of an end at which another run goes on.
+  "$HEDDLE" train $options --lr 0 --epochs 9 --eval-epochs 2 --eval-every 8 --patience 3 --out more >out
+  grep -q '^ended early: no lower test loss for 4 epochs' out
+  [ "$(readlink more/last)" = step-48 ]
+  "$HEDDLE" train $options --lr 0 --epochs 5 --eval-epochs 2 --patience 3 --out again >out
+  "$HEDDLE" train --resume again --epochs 9 >out
+  [ "$(readlink again/last)" = step-48 ]
 }
 
 @test "the logged learning rate follows the schedule and its warm-up" {

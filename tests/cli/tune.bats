@@ -123,6 +123,17 @@ rows() {
   grep -q '"threads": 1,' out
 }
 
+@test "what is remembered of a network with frozen layers is for runs with the same" {
+  quiet
+  file=.cache/heddle/threads.json
+  tune --freeze fc.bias >out
+  sed -i 's/"threads": [0-9]*/"threads": 1/' $file
+  train --epochs 1.1 --max-steps 100 --freeze fc.bias --out frozen
+  grep -q 'saved by `tune`' out
+  train --max-steps 2 --out all
+  no grep -q 'saved by `tune`' out
+}
+
 # threads_of PROCESS: the CPUs that its two threads are bound to, looked at until both are: between epochs none is.
 threads_of() {
   local try threads=

@@ -30,15 +30,34 @@ static void test_names(hd_ctx *ctx) {
   is_int(hd_device_parse(&device, ctx, "cuda:x"), HD_E_USAGE, "%s", hd_ctx_message(ctx));
 }
 
-static hd_session *open_session(hd_ctx *ctx, const char *device, int run, const char *optimizer) {
+/* A network whose frozen layers make fewer numbers of a sample than it has, which a CPU keeps, and workers that read
+ * them: a GPU's read samples. */
+static const char *const frozen[] = {"model",
+                                     "model: frozen\ninput: [1, 8, 8]\nlayers: [flat: {op: flatten}, fc1: {op: linear, "
+                                     "out: 8}, relu: {op: relu}, fc2: {op: linear, out: 10}]\n",
+                                     "data",
+                                     "random:1x8x8",
+                                     "freeze",
+                                     "fc1.*",
+                                     "batch",
+                                     "2048",
+                                     "workers",
+                                     "2",
+                                     NULL};
+static const char *const plain[] = {"model", "mlp", "data", "random:1x28x28", NULL};
+
+static hd_session *open_session(hd_ctx *ctx, const char *device, int run, const char *optimizer,
+                                const char *const *of) {
   hd_session *session = NULL;
   hd_config *config;
   char out[SCRATCH_PATH_BYTES];
   snprintf(out, sizeof out, "%s/run-%d", scratch(), run);
   hd_config_create(&config, ctx);
-  const char *const pairs[] = {"model", "mlp", "data",   "random:1x28x28", "max-steps", "12",      "threads",    "2",
-                               "out",   out,   "device", device,           "optimizer", optimizer, "save-every", "2"};
+  const char *const pairs[] = {"max-steps", "12",   "threads",   "2",       "out",        out,
+                               "device",    device, "optimizer", optimizer, "save-every", "2"};
   hd_status status = HD_OK;
+  for (; *of && status == HD_OK; of += 2)
+    status = hd_config_set(config, ctx, of[0], of[1]);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs && status == HD_OK; i += 2)
     status = hd_config_set(config, ctx, pairs[i], pairs[i + 1]);
   if (status == HD_OK)
@@ -55,12 +74,12 @@ static void end(char digest[TEXT], hd_session *session, hd_ctx *ctx) {
   memcpy(digest, hd_session_report(session)->weights_sha256, TEXT);
 }
 
-static void test_moves(hd_ctx *ctx, const char *optimizer, int run) {
+static void test_moves(hd_ctx *ctx, const char *optimizer, int run, const char *const *of) {
   char want[TEXT], found[TEXT];
-  hd_session *session = open_session(ctx, "cpu", run, optimizer);
+  hd_session *session = open_session(ctx, "cpu", run, optimizer, of);
   end(want, session, ctx);
   hd_session_destroy(session);
-  session = open_session(ctx, "cpu", run + 1, optimizer);
+  session = open_session(ctx, "cpu", run + 1, optimizer, of);
   is_int(hd_session_device(session).kind, HD_CPU, "it begins on the CPU");
   int failed = hd_session_step(NULL, session, ctx, 3);
   failed |= hd_session_to(session, ctx, gpu);
@@ -77,7 +96,7 @@ static void test_moves(hd_ctx *ctx, const char *optimizer, int run) {
   failed |= hd_session_to(session, ctx, gpu);
   end(found, session, ctx);
   is_int(failed, 0, "no call failed");
-  is_str(found, want, "%s: the digest of a session that stayed where it was", optimizer);
+  is_str(found, want, "%s: the digest of a session that stayed where it was", of == frozen ? "workers" : optimizer);
   hd_session_destroy(session);
 }
 
@@ -85,10 +104,10 @@ static void test_moves(hd_ctx *ctx, const char *optimizer, int run) {
 static void test_failed_move(hd_ctx *ctx, int run) {
   char want[TEXT], found[TEXT];
   int failures = 0, moved = 0;
-  hd_session *session = open_session(ctx, "cpu", run, "sgd");
+  hd_session *session = open_session(ctx, "cpu", run, "sgd", plain);
   end(want, session, ctx);
   hd_session_destroy(session);
-  session = open_session(ctx, "cpu", run + 1, "sgd");
+  session = open_session(ctx, "cpu", run + 1, "sgd", plain);
   is_int(hd_session_step(NULL, session, ctx, 3), HD_OK, "steps before a move");
   hd_status status = HD_E_NOMEM;
   for (long room = 0; status != HD_OK && room < 10000; room++) {
@@ -208,7 +227,7 @@ static void *train_there(void *arg) {
 static void test_threads(hd_ctx *ctx) {
   pthread_t thread;
   void *failed = ctx;
-  hd_session *session = open_session(ctx, "cuda", 9, "adam");
+  hd_session *session = open_session(ctx, "cuda", 9, "adam", plain);
   if (pthread_create(&thread, NULL, train_there, session) == 0)
     pthread_join(thread, &failed);
   is_int(failed == NULL, 1, "a session that was made on a GPU goes on in another thread");
@@ -222,8 +241,9 @@ int main(void) {
   if (hd_device_count(ctx) == 0)
     skip_all("%s", hd_ctx_message(ctx));
   test_names(ctx);
-  test_moves(ctx, "adamw", 0);
-  test_moves(ctx, "sgd", 2);
+  test_moves(ctx, "adamw", 0, plain);
+  test_moves(ctx, "sgd", 2, plain);
+  test_moves(ctx, "sgd", 6, frozen);
   test_failed_move(ctx, 4);
   test_tensors(ctx);
   test_threads(ctx);

@@ -75,11 +75,39 @@ static void test_turns(hd_ctx *ctx, char want[2][TEXT]) {
   is_str(found[1], want[1], "so has the other");
 }
 
+/* Of a network with a norm, which counts batches: the digest of two runs is that of one, and that of their files. */
+static void test_counts(hd_ctx *ctx) {
+  static const char layers[] = "model: normed\ninput: [1, 28, 28]\n"
+                               "layers: [conv: {op: conv2d, out: 3, kernel: 5, stride: 5}, norm: {op: batch_norm}, "
+                               "flat: {op: flatten}, fc: {op: linear, out: 10}]\n";
+  const char *const both[] = {"model", layers, "batch", "16", "epochs", "2", NULL};
+  const char *const one[] = {"model", layers, "batch", "16", "epochs", "1", NULL};
+  char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES], saved[SCRATCH_PATH_BYTES];
+  alone(want, ctx, both);
+  snprintf(first, sizeof first, "%s/run-%d", scratch(), runs);
+  alone(found, ctx, one);
+  hd_session *session = open_session(ctx, one, runs++);
+  is_int(hd_session_go_on(session, ctx, first, 1), HD_OK, "a session with a norm goes on");
+  finish(found, session, ctx);
+  is_str(found, want, "to the digest of one run of both");
+  is_int(hd_digest(found, ctx, in_scratch("run-%d", runs - 1)), HD_OK, "its files are read");
+  is_str(found, want, "and have that digest");
+  session = open_session(ctx, one, runs++);
+  is_int(hd_session_go_on(session, ctx, first, 1) || hd_session_step(NULL, session, ctx, 3) ||
+             hd_session_save(session, ctx),
+         0, "another one is saved");
+  hd_session_destroy(session);
+  snprintf(saved, sizeof saved, "%s/run-%d", scratch(), runs - 1);
+  alone(found, ctx, (const char *const[]){"resume", saved, NULL});
+  is_str(found, want, "and ends there when it is resumed");
+}
+
 /* One run of two epochs, and two of an epoch each. */
 static void test_going_on(hd_ctx *ctx) {
   const char *const both[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "epochs", "2", NULL};
   const char *const one[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "epochs", "1", NULL};
   const char *const sgd[] = {"model", "mlp", "optimizer", "sgd", "batch", "16", NULL};
+  const char *const average[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "ema", "0.9", NULL};
   char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES];
   alone(want, ctx, both);
   snprintf(first, sizeof first, "%s/run-%d", scratch(), runs);
@@ -92,6 +120,10 @@ static void test_going_on(hd_ctx *ctx) {
   is_str(found, want, "and ends in the digest of one run of both");
   session = open_session(ctx, sgd, runs++);
   is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "nor with another optimizer");
+  hd_session_destroy(session);
+  session = open_session(ctx, average, runs++);
+  is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "nor with an average that the run has not");
+  ok(strstr(hd_ctx_message(ctx), "expected a run with the ema 0.9, found unset"), "%s", hd_ctx_message(ctx));
   hd_session_destroy(session);
 }
 
@@ -227,6 +259,7 @@ int main(void) {
   test_turns(ctx, want);
   test_threads(want);
   test_failed_step(ctx);
+  test_counts(ctx);
   test_going_on(ctx);
   test_many(ctx);
   hd_ctx_destroy(ctx);

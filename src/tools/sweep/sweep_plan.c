@@ -343,8 +343,11 @@ static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
 
 /* Of one run for each model and data, or of one of each plan. */
 static hd_status rehearse_runs(hd_sweep *s, hd_ctx *ctx, bool each_plan) {
+  bool drawn = false;
+  for (int a = 0; a < s->grid.axes; a++)
+    drawn |= s->grid.axis[a].draw && is_of_plan(s->grid.axis[a].option);
   for (int64_t i = 0; i < s->grid.runs; i++) {
-    const int64_t first = hd__grid_first(&s->grid, i, is_of_plan, false);
+    const int64_t first = hd__grid_first(&s->grid, i, is_of_plan, drawn);
     if (hd__grid_first(&s->grid, i, hd__sweep_is_source, false) == i || (each_plan && first == i))
       HD_TRY(rehearse(s, ctx, i));
     s->run[i].steps = s->run[first].steps;

@@ -127,6 +127,22 @@ int64_t hd__checkpoint_arithmetic(const json_t *record) {
   return json_is_integer(version) ? json_integer_value(version) : 1; /* 1: a record without one */
 }
 
+static const char EARLIER_RUNS[] = "goes_on_from";
+
+hd_status hd__checkpoint_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs) {
+  if (steps == 0 && epochs == 0)
+    return HD_OK;
+  json_t *is = json_pack("{s:I, s:I}", "steps", (json_int_t)steps, "epochs", (json_int_t)epochs);
+  return HD_ALLOCATED(is && json_object_set_new(record, EARLIER_RUNS, is) == 0, ctx,
+                      "out of memory for a run's record");
+}
+
+void hd__checkpoint_earlier(int64_t *steps, int64_t *epochs, const json_t *record) {
+  const json_t *is = json_object_get(record, EARLIER_RUNS);
+  *steps = json_integer_value(json_object_get(is, "steps"));
+  *epochs = json_integer_value(json_object_get(is, "epochs"));
+}
+
 hd_status hd__checkpoint_check_files(hd_ctx *ctx, const char *folder) {
   json_auto_t *record = NULL;
   json_t *entry;
@@ -420,11 +436,10 @@ void hd__checksum_text(char text[HD_CHECKSUM_BYTES], uint64_t sum) {
   snprintf(text, HD_CHECKSUM_BYTES, "%016llx", (unsigned long long)sum);
 }
 
-hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
+hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store, int64_t batches) {
   const hd_directory *d = store->directory;
   HD_OWNED float *file = hd__malloc((size_t)d->param_elems * sizeof *file);
   HD_ST_OWNED list = {.tensor = hd__calloc((size_t)d->entries * 2, sizeof *list.tensor)};
-  const int64_t batches = (int64_t)d->version;
   HD_TRY(HD_ALLOCATED(file && list.tensor, ctx, "out of memory for the digest"));
   const hd_values values = hd__tensors_order(file, hd__store_result(store), d, false, NULL);
   HD_TRY(hd__tensors_add_weights(list.tensor, &list.count, ctx, d, values, &batches));

@@ -52,6 +52,10 @@ bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
   "version %lld of the arithmetic wrote it: the parameters of batch norms after a flattened image were put into "      \
   "PyTorch's order"
 
+/* Steps and epochs of the runs that this one goes on from (hd_session_go_on); 0: it began. */
+hd_status hd__checkpoint_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs);
+void hd__checkpoint_earlier(int64_t *steps, int64_t *epochs, const json_t *record);
+
 /* Loads weights from a safetensors file or, without a record, an ONNX file, which must hold exactly the store's
  * parameters, into the last whole version; the caller packs them. `record` is the record of the checkpoint that
  * holds this model.safetensors: the file must have the checksum stated there. NULL: the file is given by itself; if
@@ -134,5 +138,5 @@ bool hd__tensors_counts_batches(const char *name);
 /* A file's XXH3 as run.json stores it. */
 void hd__checksum_text(char text[HD_CHECKSUM_BYTES], uint64_t sum);
 
-/* The digest of the last whole version. */
-hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);
+/* The digest of the last whole version, with the number of batches that batch norms have seen. */
+hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store, int64_t batches);

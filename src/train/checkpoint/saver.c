@@ -76,8 +76,11 @@ static hd_status in_run(const hd_saver *saver, hd_ctx *ctx, hd_status status) {
 static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   int count = 0;
-  hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, part_of(saver, 0),
-                                             &saver->counters.step);
+  int64_t batches, epochs;
+  hd__checkpoint_earlier(&batches, &epochs, saver->record);
+  batches += saver->counters.step;
+  hd_status status =
+      hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, part_of(saver, 0), &batches);
   HD_THEN(status, hd__st_write(to, ctx, "model.safetensors", saver->tensor, count));
   HD_THEN(status, hd__st_digest(saver->weights_sha256, ctx, &(hd_st_list){.tensor = saver->tensor, .count = count}));
   hd__tensors_free_names(saver->tensor, count);
@@ -219,6 +222,36 @@ static hd_status check_step(hd_ctx *ctx, const char *path) {
                                            : "file");
 }
 
+static bool has_record(const char *path) {
+  hd_ctx quiet = {0};
+  json_auto_t *record = NULL;
+  return hd__checkpoint_record(&record, &quiet, path) == HD_OK;
+}
+
+/* Files of a run's names are its own if its record is beside them, or if a run that was killed before its record had
+ * written nothing to them. */
+static hd_status check_files(hd_ctx *ctx, const char *run) {
+  static const char *const name[] = {"run.json",     "metrics.jsonl", "losses.bin",
+                                     "divisors.bin", "wrong.png",     "report.html"};
+  static const double nothing;
+  if (hd__saver_linked_step(run, "last") >= 0 || has_record(run))
+    return HD_OK;
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+    char path[HD_PATH_BYTES];
+    HD_MAPPED file = {0};
+    hd_ctx quiet = {0};
+    HD_TRY(hd__file_join(path, ctx, run, name[i]));
+    if (hd__file_map(&file, &quiet, path) == HD_OK && file.length > 0 &&
+        memcmp(file.bytes, &nothing, file.length < sizeof nothing ? file.length : sizeof nothing) != 0)
+      return hd__fail(
+          ctx, HD_E_IO,
+          "%s: expected a file of a run or nothing in its place, found a file of another program; move that "
+          "away, or choose another folder for the run",
+          path);
+  }
+  return HD_OK;
+}
+
 hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   char path[HD_PATH_BYTES];
   int64_t step;
@@ -226,6 +259,7 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   struct dirent *entry;
   if (!folder && errno != ENOENT)
     return hd__file_error(ctx, run, "read the folder");
+  HD_TRY(check_files(ctx, run));
   while (folder && (entry = readdir(folder))) {
     const bool is_step = hd__saver_is_step(&step, entry->d_name) && step >= first;
     if (!is_step && !is_link(entry->d_name))
@@ -285,12 +319,6 @@ int64_t hd__saver_linked_step(const char *run, const char *link) {
   const ssize_t length = hd__file_join(path, NULL, run, link) == HD_OK ? readlink(path, name, sizeof name - 1) : -1;
   name[length > 0 ? length : 0] = 0;
   return hd__saver_is_step(&step, name) ? step : -1;
-}
-
-static bool has_record(const char *path) {
-  hd_ctx quiet = {0};
-  json_auto_t *record = NULL;
-  return hd__checkpoint_record(&record, &quiet, path) == HD_OK;
 }
 
 /* Removes checkpoints beyond the newest `keep`, except those that `last` and `best` name. */

@@ -64,7 +64,8 @@ bool hd__saver_names_checkpoint(const char *name);
 
 /* Before the first step: checks what the run's folder holds under the names of checkpoints that the run may write, from
  * `first` on. A checkpoint is a folder that holds model.safetensors, state.safetensors and a run's record, and nothing
- * else: anything else under such a name is the user's, and is neither replaced, nor counted, nor removed. */
+ * else: anything else under such a name is the user's, and is neither replaced, nor counted, nor removed. Where no run
+ * is, so is a file under the name of another one of a run's. */
 hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first);
 
 /* Removes temporary files that interrupted saves left in a run's folder. No other process may be writing there. */

@@ -12,6 +12,7 @@
 #include "base/sized_struct.h"
 #include "heddle/evidence.h"
 #include "train/checkpoint/saver.h"
+#include "train/evidence/certificate.h"
 #include "train/evidence/compare_dump.h"
 #include "train/evidence/compare_runs.h"
 #include "train/evidence/replay.h"
@@ -136,10 +137,14 @@ static hd_status make_faulty(bisect *b, hd_ctx *ctx) {
 /* ---- What the runs say ---- */
 
 static hd_status open_side(bisect *b, hd_ctx *ctx, side *s) {
+  json_auto_t *start = NULL, *end = NULL;
   HD_TRY(hd__checkpoint_record(&s->record, ctx, s->run));
   HD_TRY(hd__losses_map(&s->losses, ctx, s->run));
   s->sum = (const double *)s->losses.bytes;
   s->steps = (int64_t)(s->losses.length / sizeof *s->sum);
+  HD_TRY(hd__history_read(&start, &end, ctx, s->run));
+  while (!end && s->steps > 0 && s->sum[s->steps - 1] == 0) /* room of a run that was killed or goes on */
+    s->steps--;
   if (s->steps == 0)
     decide(b, HD_RUNS_NOT_COMPARABLE, "%s/losses.bin: expected the loss of each step, found none", s->run);
   return HD_OK;

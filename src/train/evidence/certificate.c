@@ -310,7 +310,7 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, const
                     "--schedule for a run that others can repeat",
                     run);
   int64_t steps, epochs;
-  hd__record_earlier(&steps, &epochs, record);
+  hd__checkpoint_earlier(&steps, &epochs, record);
   if (*hd__json_text(record, "program_loss") || *hd__json_text(record, "program_metric"))
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: expected a run that its files define, found one with a loss or a metric of its program; train "

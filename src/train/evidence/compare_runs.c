@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "heddle/config.h"
 #include "train/checkpoint/saver.h"
+#include "train/evidence/certificate.h"
 
 static bool says(char *what, size_t bytes, const char *key, const json_t *expected, const json_t *found) {
   char *a = hd__json_dump(expected, JSON_ENCODE_ANY | JSON_COMPACT),
@@ -119,18 +120,32 @@ static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *
   return HD_OK;
 }
 
-/* What the record of a checkpoint states of its files, and of the network's input. */
+/* The first entry about the data in `b` that `a` has not, the name aside, which says where they are. all: or about the
+ * network's input alone. */
+static const char *other_entry(const json_t *a, json_t *b, bool all) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(b, key, value) {
+    const bool is_compared = all ? strcmp(key, "name") != 0 : !strcmp(key, "shift");
+    if (is_compared && !json_equal(json_object_get(a, key), value))
+      return key;
+  }
+  return NULL;
+}
+
+/* What the record of a checkpoint states of its files, and of the data; records of the first rules lack entries. */
 static bool says_other_record(char *what, size_t bytes, const hd_file_pair *pair, const json_t *claimed,
                               const json_t *found) {
   static const char *const digest[] = {"weights_sha256", "losses_sha256", "state_sha256"};
   const bool same_version = hd__checkpoint_arithmetic(claimed) == hd__checkpoint_arithmetic(found);
   const int of_both = pair->other_end || !same_version ? 1 : 3;
-  const json_t *a = json_object_get(json_object_get(claimed, "data"), "shift"),
-               *b = json_object_get(json_object_get(found, "data"), "shift");
+  json_t *a = json_object_get(claimed, "data"), *b = json_object_get(found, "data");
+  const bool all = pair->same_data && json_object_get(b, "rules");
+  const char *of_b = other_entry(a, b, all), *key = of_b ? of_b : other_entry(b, a, all);
   char name[HD_PATH_BYTES + 64];
-  snprintf(name, sizeof name, "%s/run.json: shift", pair->claimed);
-  if (a != b && !json_equal(a, b))
-    return says(what, bytes, name, b, a);
+  snprintf(name, sizeof name, "%s/run.json: %.40s", pair->claimed, key ? key : "");
+  if (key)
+    return says(what, bytes, name, json_object_get(b, key), json_object_get(a, key));
   for (int i = 0; i < of_both; i++) {
     a = json_object_get(json_object_get(claimed, "digests"), digest[i]);
     b = json_object_get(json_object_get(found, "digests"), digest[i]);
@@ -152,7 +167,7 @@ hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ct
   for (int i = 0; i < 2 && !*differs; i++) {
     HD_TRY(hd__file_join(a, ctx, pair->claimed, file[i]));
     HD_TRY(hd__file_join(b, ctx, pair->found, file[i]));
-    HD_TRY(compare_files(differs, what, bytes, ctx, &(hd_file_pair){a, b, pair->other_end},
+    HD_TRY(compare_files(differs, what, bytes, ctx, &(hd_file_pair){a, b, pair->other_end, pair->same_data},
                          hd__checkpoint_arithmetic(record)));
   }
   return HD_OK;
@@ -205,6 +220,30 @@ hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *c
     json_decref(y);
   }
   free(line);
+  return HD_OK;
+}
+
+/* ---- The end ---- */
+
+hd_status hd__compare_ends(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                           const char *found) {
+  static const char *const measured[] = {"time",   "startup_s",     "train_s",        "evaluate_s", "save_s",
+                                         "wall_s", "samples_per_s", "peak_rss_bytes", "rank_times"};
+  json_auto_t *start = NULL, *again = NULL, *a = NULL, *b = NULL;
+  char name[HD_PATH_BYTES + 64];
+  const char *key;
+  json_t *value;
+  *differs = false;
+  HD_TRY(hd__history_read(&start, &a, ctx, claimed));
+  HD_TRY(hd__history_read(&again, &b, ctx, found));
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+    json_object_del(a, measured[i]);
+  json_object_foreach(b, key, value) {
+    const json_t *other = json_object_get(a, key);
+    snprintf(name, sizeof name, "%s/history.jsonl: %.40s", claimed, key);
+    if (other && !json_equal(other, value) && !*differs)
+      *differs = says(what, bytes, name, value, other);
+  }
   return HD_OK;
 }
 

@@ -14,14 +14,19 @@ typedef struct hd_file_pair {
   const char *claimed, *found;
   bool other_end; /* one of the runs ended, and so was evaluated, at a step at which the other went on: counters of
                    * evaluations may differ */
+  bool same_data; /* the records state the same data, wherever they are */
 } hd_file_pair;
 
-/* Weights, optimizer states and counters of two checkpoints. */
+/* Weights, optimizer states and counters of two checkpoints, and what their records state of the data. */
 hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const hd_file_pair *pair);
 
 /* Lines of metrics.jsonl, without what time measures. A run without the file claims nothing. */
 hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
                               const char *found);
+
+/* The last lines of history.jsonl, without what time measures, in the entries that both have. */
+hd_status hd__compare_ends(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                           const char *found);
 
 /* Removes a run's folder, checkpoints included; for clean-up, silent. */
 void hd__remove_run(const char *folder);

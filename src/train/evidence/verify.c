@@ -341,7 +341,7 @@ static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
   if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
     return HD_OK;
   HD_TRY(hd__history_ends(&ends, ctx, v->run));
-  const hd_file_pair pair = {claimed, found, .other_end = v->request->spot > 0 || ends > 1};
+  const hd_file_pair pair = {claimed, found, .other_end = v->request->spot > 0 || ends > 1, .same_data = true};
   HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, &pair));
   if (differs)
     decide(v, HD_REFUTED, 0, "%s", what);
@@ -372,6 +372,8 @@ static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int c
     HD_TRY(check_checkpoint(v, ctx, step[i]));
   HD_TRY(check_links(v, ctx));
   HD_TRY(hd__compare_metrics(&differs, what, sizeof what, ctx, v->run, v->again));
+  if (!differs)
+    HD_TRY(hd__compare_ends(&differs, what, sizeof what, ctx, v->run, v->again));
   if (differs)
     decide(v, HD_REFUTED, 0, "%s", what);
   return HD_OK;

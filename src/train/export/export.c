@@ -50,11 +50,12 @@ static hd_status find_normalisation(hd_affine *out, hd_feed *feed, hd_ctx *ctx, 
   return HD_OK;
 }
 
-static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path) {
-  char digest[65];
+static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path,
+                                const char *checkpoint) {
+  char digest[HD_SHA256_TEXT_BYTES];
   HD_FEED_OWNED feed = {0};
   const hd_split sample = sample_of(trained);
-  HD_TRY(hd__checkpoint_digest(digest, ctx, trained->store));
+  HD_TRY(hd_digest(digest, ctx, checkpoint));
   hd_exported network = {
       .trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8, .transforms = transforms_of(trained)};
   HD_TRY(find_normalisation(&network.normalise, &feed, ctx, trained, &sample));
@@ -66,5 +67,5 @@ hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format 
   HD_CONFIG_OWNED *config = NULL;
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
-  return export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path);
+  return export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path, checkpoint);
 }

@@ -139,5 +139,5 @@ hd_status hd__rehearsal_time(double *samples_per_s, hd_rehearsal *r, hd_ctx *ctx
 }
 
 hd_status hd__rehearsal_digest(char hex[65], hd_rehearsal *r, hd_ctx *ctx) {
-  return hd__checkpoint_digest(hex, ctx, r->store);
+  return hd__checkpoint_digest(hex, ctx, r->store, (int64_t)hd__store_version(r->store));
 }

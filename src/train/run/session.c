@@ -97,7 +97,7 @@ static hd_status digest(hd_session *s, hd_ctx *ctx) {
   if (is_saved)
     memcpy(text, s->checkpoints.saver.weights_sha256, BYTES);
   else if (hd__session_writes(s))
-    HD_TRY(hd__checkpoint_digest(text, ctx, s->compute.store));
+    HD_TRY(hd__checkpoint_digest(text, ctx, s->compute.store, s->run.earlier_steps + s->run.counters.step));
   HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, text, BYTES));
   memcpy(text, all, BYTES);
   return HD_OK;

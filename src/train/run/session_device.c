@@ -64,7 +64,7 @@ static hd_status note_device(hd_session *s, hd_ctx *ctx) {
 }
 
 /* Restores everything after a failed move; without memory the record keeps the other device's entries. */
-static void go_back(hd_session *s, const session_compute *before) {
+static void go_back(hd_session *s, const session_compute *before, bool works) {
   hd_ctx quiet = {0};
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
   hd__session_unequip(&s->compute);
@@ -74,18 +74,23 @@ static void go_back(hd_session *s, const session_compute *before) {
       hd__feed_leave_shift(feed[i], hd__session_shifts(s));
   (void)hd__features_keep(s, &quiet);
   (void)note_device(s, &quiet);
+  if (works)
+    (void)hd__session_start_workers(s, &quiet);
 }
 
 /* Continues on another device, with the bits of the last whole version. The session owns the device from now on; on
  * failure the session stays on its own, and the other is closed. No region may run. */
 static hd_status move_to(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
   session_compute before = s->compute;
+  const bool works = s->input.batches;
   hd_status status = check_movable(s, ctx);
   HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
   if (status != HD_OK) {
     hd__device_close(device);
     return status;
   }
+  hd__batches_destroy(s->input.batches); /* they read rows for the plan of this device */
+  s->input.batches = NULL;
   s->compute.device = *device;
   s->compute.plan = s->compute.eval_plan = s->compute.whole = s->compute.front = NULL;
   s->compute.store = s->compute.average_store = NULL;
@@ -95,11 +100,12 @@ static hd_status move_to(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
     copy_version(s->compute.store, s->compute.plan, before.store);
     status = hd__features_keep(s, ctx);
     HD_THEN(status, note_device(s, ctx));
+    HD_THEN(status, works ? hd__session_start_workers(s, ctx) : HD_OK);
   }
   if (status == HD_OK)
     hd__session_unequip(&before);
   else
-    go_back(s, &before);
+    go_back(s, &before, works);
   return status;
 }
 

@@ -3,6 +3,7 @@
  * corrections and the order of samples follow the earlier steps. */
 #include <string.h>
 
+#include "base/number.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/run/kept_features.h"
@@ -37,6 +38,25 @@ static hd_status check(hd_session *s, hd_ctx *ctx, int64_t epochs) {
   return HD_OK;
 }
 
+/* Without a momentum, or as a flag, a setting is off. */
+static bool is_off(const char *text) {
+  double number;
+  return !*text || !strcmp(text, "false") || (hd__parse_double(&number, text) && number == 0);
+}
+
+/* The states that the run kept are those of the session; numbers may differ. */
+static hd_status check_states(const hd_session *s, hd_ctx *ctx, const char *folder, const json_t *record) {
+  static const hd_option_id of[] = {HD_OPT_OPTIMIZER, HD_OPT_MOMENTUM, HD_OPT_CENTERED, HD_OPT_EMA, HD_OPT_LOOKAHEAD};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const char *name = hd_option_at((int)of[i])->name, *was = hd__record_setting(record, of[i]);
+    const char *is = hd__record_setting(s->run.record, of[i]);
+    if (of[i] == HD_OPT_OPTIMIZER ? strcmp(was, is) != 0 : is_off(was) != is_off(is))
+      return hd__fail(ctx, HD_E_USAGE, "%s: expected a run with the %s %s, found %s; give %s as that run had it",
+                      folder, name, *is ? is : "unset", *was ? was : "unset", name);
+  }
+  return HD_OK;
+}
+
 /* Reads the checkpoint into the store. */
 static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json_t *record, int64_t epochs) {
   char path[HD_PATH_BYTES];
@@ -48,10 +68,10 @@ static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json
   hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
   hd__kept_features_fini(&s->input.features); /* they are of other weights */
   HD_TRY(hd__features_keep(s, ctx));
-  hd__record_earlier(&steps, &unused, record);
+  hd__checkpoint_earlier(&steps, &unused, record);
   s->run.earlier_steps = steps + counters.step;
   s->run.earlier_epochs = epochs;
-  return hd__record_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs);
+  return hd__checkpoint_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs);
 }
 
 hd_status hd_session_go_on(hd_session *s, hd_ctx *ctx, const char *checkpoint, int64_t epochs) {
@@ -64,11 +84,7 @@ hd_status hd_session_go_on(hd_session *s, hd_ctx *ctx, const char *checkpoint, i
   if (strcmp(text, hd__json_text(s->run.record, "model_yaml")))
     return hd__fail(ctx, HD_E_USAGE, "%s: expected a run of the session's network, found another; give that model",
                     folder);
-  const char *optimizer = hd__record_setting(record, HD_OPT_OPTIMIZER);
-  const char *own = hd__record_setting(s->run.record, HD_OPT_OPTIMIZER);
-  if (strcmp(optimizer, own))
-    return hd__fail(ctx, HD_E_USAGE, "%s: expected a run with the optimizer %s, found %s; give optimizer %s", folder,
-                    own, optimizer, optimizer);
+  HD_TRY(check_states(s, ctx, folder, record));
   if (hd__checkpoint_arithmetic(record) != HD_ARITHMETIC_VERSION)
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: expected version %d of the arithmetic, found version %lld; start from its weights with --init",

@@ -46,7 +46,7 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__record_adopt(s->run.config, ctx, s->run.record, from));
   HD_TRY(hd__record_check_functions(ctx, s->run.record, s->run.config, from));
   s->run.lr_is_set = hd__record_lr(&s->run.lr_scale, s->run.record);
-  hd__record_earlier(&s->run.earlier_steps, &s->run.earlier_epochs, s->run.record);
+  hd__checkpoint_earlier(&s->run.earlier_steps, &s->run.earlier_epochs, s->run.record);
   HD_TRY(adopt_device(s, ctx));
   const char *text = json_string_value(json_object_get(s->run.record, "model_yaml"));
   hd_status status = hd__network_from_text(&s->run.network, ctx, text, s->run.settings->model);
@@ -74,7 +74,7 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
 }
 
 /* Small tables need many epochs: without --epochs, rows with a model that leaves its input to the data get the number
- * of epochs that makes LEAST_STEPS steps, and ten evaluations. */
+ * of epochs that makes LEAST_STEPS steps, and ten evaluations; only epochs that are evaluated are saved. */
 static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
   enum { LEAST_STEPS = 5000, MOST_EPOCHS = 100, EVALUATIONS = 10 };
   hd_config *config = s->run.config;
@@ -88,10 +88,12 @@ static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
   snprintf(text, sizeof text, "%lld", (long long)epochs);
   HD_TRY(hd__config_settle(config, ctx, HD_OPT_EPOCHS, text));
   s->input.chose_epochs = true;
-  if (hd__config_given(config, HD_OPT_EVAL_EPOCHS) || s->run.settings->patience > 0)
-    return HD_OK;
   snprintf(text, sizeof text, "%lld", (long long)(epochs > EVALUATIONS ? epochs / EVALUATIONS : 1));
-  return hd__config_settle(config, ctx, HD_OPT_EVAL_EPOCHS, text);
+  if (!hd__config_given(config, HD_OPT_EVAL_EPOCHS) && s->run.settings->patience == 0)
+    HD_TRY(hd__config_settle(config, ctx, HD_OPT_EVAL_EPOCHS, text));
+  if (hd__config_given(config, HD_OPT_SAVE_EPOCHS))
+    return HD_OK;
+  return hd__config_settle(config, ctx, HD_OPT_SAVE_EPOCHS, hd__config_shown(config, HD_OPT_EVAL_EPOCHS));
 }
 
 /* Derives batch, shards and steps. */
@@ -339,7 +341,7 @@ static hd_status load_init(hd_session *s, hd_ctx *ctx, const char *path) {
                       file);
   if (!*s->run.settings->head)
     return load_weights(s, ctx, path, NULL, NULL);
-  HD_TRY(hd__session_draw(s->compute.store, s, ctx, hd__session_whole(s), s->compute.here));
+  HD_TRY(hd__session_draw(s->compute.store, s, ctx, hd__session_whole(s), NULL)); /* for all hosts */
   return load_weights(s, ctx, path, NULL, hd__graph_head(s->compute.plan->graph)->name);
 }
 
@@ -675,7 +677,7 @@ static hd_status make_record(hd_session *s, hd_ctx *ctx) {
   if (s->run.lr_is_set)
     HD_TRY(hd__record_note_lr(s->run.record, ctx, s->run.lr_scale));
   HD_TRY(hd__record_note_functions(s->run.record, ctx, s->run.config));
-  HD_TRY(hd__record_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs));
+  HD_TRY(hd__checkpoint_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
   HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));

@@ -50,6 +50,10 @@ hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
     *out = file;
   if (apart && out->count <= 1)
     return hd__fail(ctx, HD_E_USAGE, "--place-stages hosts expects --stages, found one stage; add --stages auto");
+  if (apart && *s->run.settings->unfreeze) /* the other stage of the run may be cut elsewhere */
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "--place-stages hosts expects layers that stay on their host, found --unfreeze; leave one of them out");
   if (out->count > 1 && !runs)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--stages expects --device cpu, found a GPU, which holds the whole network; leave one of them out");

@@ -35,11 +35,9 @@ bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
          is_multiple(step, s->run.settings->eval_every);
 }
 
-/* Whether a step is saved: at the end of an epoch or of the run, and at multiples of --save-every. If the number of
- * epochs was chosen automatically, only epochs that are evaluated are saved. */
+/* Whether a step is saved: at the end of an epoch or of the run, and at multiples of --save-every. */
 static bool is_saved(const hd_session *s, int64_t step) {
-  const bool is_due =
-      !s->input.chose_epochs && is_multiple(step / s->run.steps_per_epoch, s->run.settings->save_epochs);
+  const bool is_due = is_multiple(step / s->run.steps_per_epoch, s->run.settings->save_epochs);
   return (ends_epoch(s, step) && (is_due || hd__session_evaluates_after(s, step))) || step == s->run.steps_in_all ||
          is_multiple(step, s->run.settings->save_every);
 }
@@ -286,7 +284,7 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_check_metrics(s, ctx));
   if (s->checkpoints.saved_step == step)
     HD_TRY(hd__session_mark_best(s, ctx));
-  if (epoch_end)
+  if (is_multiple(step, s->run.settings->eval_epochs * s->run.steps_per_epoch))
     watch_loss(s);
   s->run.counters.owes_evaluation = 0;
   return HD_OK;

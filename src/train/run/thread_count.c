@@ -53,17 +53,19 @@ static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) 
   hd_sha256 *sha = hd__sha256_create();
   snprintf(digest, sizeof digest, "?");
   if (sha) {
-    const char *transforms = s->run.settings->transforms;
+    const hd_settings *is = s->run.settings;
+    const char *const text[] = {is->transforms, is->freeze, is->unfreeze};
     hd__sha256_update(sha, s->run.network.text, s->run.network.length);
-    hd__sha256_update(sha, transforms, strlen(transforms));
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+      hd__sha256_update(sha, text[i], strlen(text[i]));
     hd__sha256_finish(sha, digest);
   }
   hd__cpu_name(cpu, sizeof cpu);
   snprintf(key, KEY_BYTES,
-           "%.64s %.12s, batch %lld in %lld shards and %lld micro-batches, %s%s %s, %.16s on %d CPUs of %s",
+           "%.64s %.12s, batch %lld in %lld shards and %lld micro-batches, %s %s, %.16s on %d CPUs of %s",
            s->run.network.name, digest, (long long)s->run.batch, (long long)s->report.facts.shards,
-           (long long)s->report.facts.accumulate, s->compute.cut >= 0 ? "behind its frozen layers, " : "",
-           s->compute.kernels->isa, hd_choice_name(HD_OPT_PRECISION, (int)s->report.facts.precision), asked,
+           (long long)s->report.facts.accumulate, s->compute.kernels->isa,
+           hd_choice_name(HD_OPT_PRECISION, (int)s->report.facts.precision), asked,
            hd__threads_cpus(s->compute.threads), cpu);
 }
 

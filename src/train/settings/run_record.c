@@ -13,6 +13,7 @@
 #include "platform/machine.h"
 #include "train/settings/run_features.h"
 
+/* NULL if one that the result depends on is no UTF-8. */
 static json_t *settings_of(const hd_config *config, int32_t shards) {
   json_t *settings = json_object();
   for (int i = 0; hd_option_at(i); i++) {
@@ -21,7 +22,11 @@ static json_t *settings_of(const hd_config *config, int32_t shards) {
     if (i == HD_OPT_RESUME || i == HD_OPT_ACCEPT_ARITHMETIC || i == HD_OPT_OUT || i == HD_OPT_JSON || !*text ||
         !hd__config_applies(config, (hd_option_id)i))
       continue;
-    json_object_set_new(settings, option->name, json_string(text));
+    if (json_object_set_new(settings, option->name, json_string(text)) == 0 ||
+        (option->kind != HD_OPTION_EXPERIMENT && i != HD_OPT_INIT))
+      continue;
+    json_decref(settings);
+    return NULL;
   }
   char text[16];
   snprintf(text, sizeof text, "%d", shards);
@@ -132,7 +137,7 @@ hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, co
   return *out ? HD_OK
               : hd__fail(ctx, HD_E_FORMAT,
                          "expected names and model text in UTF-8, found other bytes (or memory ran out); rename the "
-                         "data folder");
+                         "file or folder");
 }
 
 hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *library) {
@@ -210,11 +215,22 @@ static bool same_value(const char *a, const char *b) {
   return !strcmp(a, b) || (hd__parse_double(&x, a) && hd__parse_double(&y, b) && x == y);
 }
 
+/* Whether rules name a schedule: a key, with quotes or without. */
+static bool names_schedule(const char *text) {
+  static const char key[] = "schedule";
+  while ((text = strstr(text, key))) {
+    text += strlen(key);
+    if (text[strspn(text, "\"' \t")] == ':')
+      return true;
+  }
+  return false;
+}
+
 static bool may_differ(const json_t *record, int id) {
   const char *schedule = hd__record_setting(record, HD_OPT_SCHEDULE);
   /* Of the run, or of a group. */
-  const bool groups = strstr(hd__record_setting(record, HD_OPT_PARAMETERS), "schedule:") ||
-                      strstr(hd__json_text(record, "model_yaml"), "schedule:");
+  const bool groups = names_schedule(hd__record_setting(record, HD_OPT_PARAMETERS)) ||
+                      names_schedule(hd__json_text(record, "model_yaml"));
   const bool free_epochs = (!strcmp(schedule, "const") || !strcmp(schedule, "step")) && !groups &&
                            !*hd__record_setting(record, HD_OPT_LOOKAHEAD);
   return id == HD_OPT_MAX_STEPS || (id == HD_OPT_EPOCHS && free_epochs);
@@ -347,6 +363,8 @@ static bool is_chosen(const json_t *record, const hd_config *config, int id, con
   const char *rows = hd_choice_name(HD_OPT_NORMALIZE, HD_NORMALIZE_COLUMN);
   switch (id) {
   case HD_OPT_SHARDS: return !*wanted;
+  case HD_OPT_TRANSFORMS:
+    return !*wanted && (*hd__settings(config)->head || hd__onnx_is_path(hd__settings(config)->model));
   case HD_OPT_NORMALIZE:
   case HD_OPT_TARGET_SCALE: return !strcmp(wanted, hd_option_at(id)->fallback);
   case HD_OPT_EPOCHS:
@@ -447,22 +465,6 @@ bool hd__record_lr(double *scale, const json_t *record) {
   const json_t *found = json_object_get(record, PROGRAM_LR);
   *scale = json_is_number(found) ? json_number_value(found) : 1;
   return json_is_number(found);
-}
-
-static const char EARLIER_RUNS[] = "goes_on_from";
-
-hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs) {
-  if (steps == 0 && epochs == 0)
-    return HD_OK;
-  json_t *is = json_pack("{s:I, s:I}", "steps", (json_int_t)steps, "epochs", (json_int_t)epochs);
-  return HD_ALLOCATED(is && json_object_set_new(record, EARLIER_RUNS, is) == 0, ctx,
-                      "out of memory for a run's record");
-}
-
-void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record) {
-  const json_t *is = json_object_get(record, EARLIER_RUNS);
-  *steps = json_integer_value(json_object_get(is, "steps"));
-  *epochs = json_integer_value(json_object_get(is, "epochs"));
 }
 
 static const char LOSS[] = "program_loss", METRIC[] = "program_metric";

@@ -41,10 +41,6 @@ hd_status hd__record_note_functions(json_t *record, hd_ctx *ctx, const hd_config
 hd_status hd__record_check_functions(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder);
 hd_status hd__record_check_loss(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder);
 
-/* Steps and epochs of the runs that this one goes on from (hd_session_go_on); 0: it began. */
-hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs);
-void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record);
-
 /* Whether these are the checksums of the run's data. */
 HD_TOOLS_API bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]);
 
