@@ -44,13 +44,14 @@ static bool is_off(const char *text) {
   return !*text || !strcmp(text, "false") || (hd__parse_double(&number, text) && number == 0);
 }
 
-/* The states that the run kept are those of the session; numbers may differ. */
+/* The run kept what the session needs; numbers may differ, and a momentum may end, but averages are not the weights. */
 static hd_status check_states(const hd_session *s, hd_ctx *ctx, const char *folder, const json_t *record) {
   static const hd_option_id of[] = {HD_OPT_OPTIMIZER, HD_OPT_MOMENTUM, HD_OPT_CENTERED, HD_OPT_EMA, HD_OPT_LOOKAHEAD};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     const char *name = hd_option_at((int)of[i])->name, *was = hd__record_setting(record, of[i]);
     const char *is = hd__record_setting(s->run.record, of[i]);
-    if (of[i] == HD_OPT_OPTIMIZER ? strcmp(was, is) != 0 : is_off(was) != is_off(is))
+    const bool averages = of[i] == HD_OPT_EMA || of[i] == HD_OPT_LOOKAHEAD;
+    if (of[i] == HD_OPT_OPTIMIZER ? strcmp(was, is) != 0 : is_off(was) != is_off(is) && (is_off(was) || averages))
       return hd__fail(ctx, HD_E_USAGE, "%s: expected a run with the %s %s, found %s; give %s as that run had it",
                       folder, name, *is ? is : "unset", *was ? was : "unset", name);
   }
