@@ -196,7 +196,7 @@ static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {
   int parts = (taps + TAPS - 1) / TAPS, groups = whole->co16 / 16;
   for (int group = 0; group < groups; group += BLOCK_GROUPS)
     for (int part = 0; part < parts; part++) {
-      int first = taps * part / parts, size = taps * (part + 1) / parts - first;
+      int first = (int)((int64_t)taps * part / parts), size = (int)((int64_t)taps * (part + 1) / parts) - first;
       dense_block block = *whole;
       block.dy += 16 * group;
       block.argmax = block.argmax ? block.argmax + 16 * group : NULL;

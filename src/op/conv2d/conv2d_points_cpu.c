@@ -130,7 +130,7 @@ void HD_SYM(conv_walk_points)(const conv_walk *walk, int first, int groups) {
     b.x = walk->x + n * walk->x_stride;
     b.y = walk->y + n * walk->y_stride + channel;
     for (int part = 0, at = 0; part < parts; part++) {
-      const int to = windows * (part + 1) / parts;
+      const int to = (int)((int64_t)windows * (part + 1) / parts);
       b.lines = b.ahead < end ? (int)each : 0;
       blocks[groups - 1][to - at - 1](&b);
       b.ahead += b.run / STEPS * 16 * b.lines;
