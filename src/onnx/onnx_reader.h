@@ -333,7 +333,8 @@ void hd__onnx_rename_axes(hd_onnx_view *v, const int *to, int rank);
 
 /* After a layer over channels, or over pixels, the new view: its channels are `axis` alone; they are gone; pixels are
  * gone. */
-void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels);
+hd_status hd__onnx_set_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis,
+                                int64_t channels);
 void hd__onnx_drop_channels(hd_onnx_view *v);
 void hd__onnx_drop_pixels(hd_onnx_view *v);
 
@@ -392,7 +393,8 @@ typedef struct hd_onnx_attention {
   const char *q, *k, *v;
   double factor;
   bool causal;
-  int rank; /* the most dimensions of the constants in it */
+  int rank;     /* the most dimensions of the constants in it */
+  int64_t axis; /* of the softmax */
 } hd_onnx_attention;
 
 /* Of queries, keys and values that one layer makes; rotary, which a Concat ends. found: whether it is that. */
