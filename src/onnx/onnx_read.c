@@ -213,13 +213,12 @@ static const char *entry_of(const HdOnnx__Model *model, const char *key) {
   return NULL;
 }
 
-/* The output of the last layer. A softmax over classes that another program put after the scores is part of heddle's
- * loss; it may stand before nodes that drop axes of one element. */
+/* The output of the last layer. A softmax that another program put after the scores is part of heddle's loss if it is
+ * over classes. */
 static const char *find_scores(const hd_onnx_reader *r, const char *scores, bool from_heddle) {
   const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
   const bool is = node && (hd__onnx_is(node, "Softmax") || hd__onnx_is(node, "LogSoftmax"));
-  const int64_t axis = is ? hd__onnx_int(node, "axis", -1) : 0;
-  return !from_heddle && (axis == 1 || axis == -1) ? hd__onnx_input(node, 0) : scores;
+  return !from_heddle && is ? hd__onnx_input(node, 0) : scores;
 }
 
 /* The last nodes of a file of heddle's may scale the scores to the targets, per output: these are no layer. */
@@ -238,7 +237,8 @@ static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, cons
   const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS; /* then over all later axes, too */
   const int axis = hd__onnx_axis(v, hd__onnx_int(softmax, "axis", old ? 1 : -1));
   const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
-  bool good = v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1);
+  bool good = v->batch == 0 && axis > 0;
+  good = good && (v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1));
   for (int later = axis + 1; later < v->rank && old; later++)
     good = good && hd__onnx_side(v, later) == 1;
   return good;

@@ -21,6 +21,9 @@ static void write_window(hd_onnx_writer *w, const hd_node *node, const char *op)
     hd__onnx_set_sides(&a, "dilations", g->window.dilation[0], g->window.dilation[1], false);
     hd__onnx_set_int(&a, "group", g->conv.groups);
   }
+  const char *weight = hd__onnx_in(w, node, 1);
+  if (weight && w->net->graph->values[node->in[1]].shape.rank == 2) /* of a linear layer over places */
+    weight = hd__onnx_step_reshape(w, weight, (int64_t[]){g->co, g->ci, 1, 1}, 4);
   if (g->window.transposed)
     hd__onnx_set_sides(&a, "output_padding", g->conv_transpose2d.output_padding[0],
                        g->conv_transpose2d.output_padding[1], false);
@@ -28,8 +31,8 @@ static void write_window(hd_onnx_writer *w, const hd_node *node, const char *op)
     hd__onnx_set_int(&a, "count_include_pad", g->avg_pool2d.count_include_pad);
   if (pool && g->window.ceil_mode)
     hd__onnx_set_int(&a, "ceil_mode", 1);
-  hd__onnx_write_node(w, op, w->layer, w->out, &a, hd__onnx_in(w, node, 0), hd__onnx_in(w, node, 1),
-                      hd__onnx_in(w, node, 2), (char *)NULL);
+  hd__onnx_write_node(w, op, w->layer, w->out, &a, hd__onnx_in(w, node, 0), weight, hd__onnx_in(w, node, 2),
+                      (char *)NULL);
 }
 
 static void write_linear(hd_onnx_writer *w, const hd_node *node, const char *op) {
