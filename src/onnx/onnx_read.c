@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "onnx/onnx_reader.h"
+#include "platform/thread_start.h"
 
 enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2, TYPE_INT32 = 6, TYPE_INT64 = 7, TYPE_HALF = 10, TYPE_DOUBLE = 11 };
 enum { MOST_SIDE = 1 << 20, MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
@@ -461,10 +462,9 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
   return status;
 }
 
-hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
+static hd_status parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
   int64_t room = (int64_t)length * BYTES_PER_BYTE + BYTES_AT_LEAST;
   ProtobufCAllocator allocator = {take, give_back, &room};
-  *out = (hd_onnx_model){0};
   HdOnnx__Model *model = length > 0 ? hd_onnx__model__unpack(&allocator, length, bytes) : NULL;
   if (!model)
     return hd__fail(ctx, HD_E_FORMAT,
@@ -474,6 +474,34 @@ hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, cons
   if (status != HD_OK)
     hd__onnx_fini(out);
   return status;
+}
+
+typedef struct parse_job {
+  hd_onnx_model *out;
+  hd_ctx *ctx;
+  const char *path;
+  const unsigned char *bytes;
+  size_t length;
+  hd_status status;
+} parse_job;
+
+static void *run_parse(void *arg) {
+  parse_job *job = arg;
+  job->status = parse(job->out, job->ctx, job->path, job->bytes, job->length);
+  return NULL;
+}
+
+/* A thread of its own has the stack for HD_ONNX_LAYERS values, each of which follows from the one before. */
+hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
+  parse_job job = {.out = out, .ctx = ctx, .path = path, .bytes = bytes, .length = length};
+  hd_thread thread;
+  *out = (hd_onnx_model){0};
+  const int error = hd__thread_start(&thread, run_parse, &job);
+  if (error)
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot start the thread that reads %s: %s; raise `ulimit -u`", path,
+                    strerror(error));
+  hd__thread_join(&thread);
+  return job.status;
 }
 
 #endif

@@ -134,7 +134,7 @@ struct hd_onnx_reader {
   char (*taken_name)[HD_ONNX_NAME_BYTES]; /* HD_ONNX_NAMES names of layers, "" for none */
   FILE *text, *rules;                     /* the layers, and the rules for parameters, so far */
   hd_onnx_scores *scores;                 /* of products of two values */
-  int layers, depth, looks;               /* looks: into values, for numbers */
+  int layers, depth, map_depth, looks;    /* looks: into values, for numbers */
   hd_onnx_view *shape;                    /* of each layer that was made: checked against the network's */
   /* Of files above those that call them: hd__onnx_make, hd__onnx_view, hd__onnx_merged_view,
    * hd__onnx_fold_late. */

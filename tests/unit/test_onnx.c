@@ -1,15 +1,17 @@
 /* ONNX files of many nodes with long names: a node compares names a bounded number of times, most often to see whether
- * an expression of those before is an activation. The bytes are written here, in protocol buffers' wire format;
- * comparisons are counted in a strcmp that the linker puts in place of the C library's (tests/files.mk). */
+ * an expression of those before is an activation; and a caller with little stack reads them. The bytes are written
+ * here, in protocol buffers' wire format; comparisons are counted in a strcmp that the linker puts in place of the C
+ * library's (tests/files.mk). */
 #include "tap.h"
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "onnx/onnx.h"
 
 #ifdef HD_HAVE_ONNX
 
-enum { LAYERS = 900, NAME_BYTES = 800, MOST_COMPARISONS = 1500 };
+enum { LAYERS = 900, NAME_BYTES = 800, MOST_COMPARISONS = 1500, LEAST_STACK_BYTES = 240 << 10 };
 
 static long comparisons; /* of two names */
 
@@ -65,8 +67,8 @@ static void put_name(bytes *b, int field, int i, char kind) {
   put_block(b, field, name, strlen(name));
 }
 
-/* A Relu of the input, behind it products with constants: each may end an expression of those before. */
-static bytes chain_of_products(void) {
+/* A Relu of the input, or the input, behind it products with constants: each may end an expression of those before. */
+static bytes chain_of_products(const char *first) {
   bytes graph = {0}, model = {0}, dim = {0}, shape = {0}, type = {0}, value = {0};
   for (int i = 0; i <= LAYERS; i++) {
     bytes node = {0}, tensor = {0};
@@ -77,7 +79,7 @@ static bytes chain_of_products(void) {
       put_block(&node, 1, "x", 1);
     }
     put_name(&node, 2, i, 'm');
-    put_block(&node, 4, i ? "Mul" : "Relu", i ? 3 : 4);
+    put_block(&node, 4, i ? "Mul" : first, strlen(i ? "Mul" : first));
     put_message(&graph, 1, &node);
     if (!i)
       continue;
@@ -103,10 +105,37 @@ static bytes chain_of_products(void) {
   return model;
 }
 
+static void *read_chain(void *file) {
+  const bytes *b = file;
+  hd_ctx *ctx = NULL;
+  hd_onnx_model model;
+  const hd_status status =
+      hd_ctx_create(&ctx) == HD_OK ? hd__onnx_parse(&model, ctx, "long.onnx", b->at, b->length) : HD_E_NOMEM;
+  diag("%s", hd_ctx_message(ctx));
+  const bool good = status != HD_OK && strstr(hd_ctx_message(ctx), "long.onnx, as a model file"); /* it has no layer */
+  hd_ctx_destroy(ctx);
+  return good ? file : NULL;
+}
+
+/* As a thread with as little stack as a caller may have. */
+static void read_with_little_stack(const char *first) {
+  bytes file = chain_of_products(first);
+  pthread_attr_t how;
+  pthread_t id;
+  void *good = NULL;
+  if (pthread_attr_init(&how) != 0 || pthread_attr_setstacksize(&how, LEAST_STACK_BYTES) != 0 ||
+      pthread_create(&id, &how, read_chain, &file) != 0)
+    bail_out("no thread");
+  pthread_join(id, &good);
+  pthread_attr_destroy(&how);
+  ok(good, "%d products behind %s, read with %d KB of stack", LAYERS, first, LEAST_STACK_BYTES / 1024);
+  free(file.at);
+}
+
 int main(void) {
   hd_ctx *ctx = NULL;
   hd_onnx_model model;
-  bytes file = chain_of_products();
+  bytes file = chain_of_products("Relu");
   ok(hd_ctx_create(&ctx) == HD_OK, "a context");
   comparisons = 0;
   hd_status status = hd__onnx_parse(&model, ctx, "long.onnx", file.at, file.length);
@@ -116,6 +145,8 @@ int main(void) {
      comparisons, MOST_COMPARISONS);
   free(file.at);
   hd_ctx_destroy(ctx);
+  read_with_little_stack("Relu");
+  read_with_little_stack("Identity"); /* the products change the input */
   return done_testing();
 }
 
