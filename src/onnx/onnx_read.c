@@ -357,9 +357,9 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
 
 /* ---- The check ---- */
 
-static const hd_value *find_value(const hd_graph *graph, const char *name) {
+static const hd_value *find_value(const hd_graph *graph, const char *name, bool param) {
   for (int v = 0; v < graph->value_count; v++)
-    if (!strcmp(graph->values[v].name, name))
+    if (!strcmp(graph->values[v].name, name) && (graph->values[v].param >= 0) == param)
       return &graph->values[v];
   return NULL;
 }
@@ -369,7 +369,7 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   for (int i = 0; i < r->out->weights.count; i++) {
     const hd_st_tensor *t = &r->out->weights.tensor[i];
-    const hd_value *value = find_value(graph, t->name);
+    const hd_value *value = find_value(graph, t->name, true);
     if (!value || !hd__shape_equal(&value->shape, &t->shape))
       return hd__fail(r->ctx, HD_E_SHAPE,
                       "%s: expected %s of shape %s, found %s; heddle has no other form of this layer", r->path, t->name,
@@ -378,7 +378,7 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
   }
   for (int i = 0; i < r->layers && i < HD_ONNX_LAYERS; i++) {
     const hd_onnx_view *v = &r->shape[i];
-    const hd_value *value = find_value(graph, v->layer);
+    const hd_value *value = find_value(graph, v->layer, false);
     hd_shape shape = {v->flat ? 1 : 3, {(int32_t)v->c, (int32_t)v->h, (int32_t)v->w}};
     if (v->flat)
       shape.dim[1] = shape.dim[2] = 0;

@@ -229,9 +229,11 @@ static bool is_output(const hd_graph *graph, int value) {
 
 /* The name of a layer's output: the network's are called as the heads are, or "scores". */
 static void name_output(hd_onnx_writer *w, const hd_node *node) {
-  const bool is_last = is_output(w->net->graph, node->out[0]),
-             is_head = is_last && hd__onnx_joined_heads(w->net->graph);
-  const bool is_taken = !strcmp(node->name, w->value[w->net->graph->input]) || !strcmp(node->name, "pixels");
+  const hd_graph *graph = w->net->graph;
+  const bool is_last = is_output(graph, node->out[0]), is_head = is_last && hd__onnx_joined_heads(graph);
+  bool is_taken = !strcmp(node->name, w->value[graph->input]) || !strcmp(node->name, "pixels");
+  for (int p = 0; p < graph->param_count; p++)
+    is_taken = is_taken || !strcmp(node->name, graph->values[graph->params[p].value].name);
   char *out = w->value[node->out[0]];
   if (is_last && !is_head && !w->net->target_mean)
     strcpy(out, "scores");

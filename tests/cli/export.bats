@@ -208,6 +208,13 @@ END
   "$HEDDLE" export line --onnx line.onnx >out
   fails 1 summary --model line.onnx
   says "node '/scores/2' (Add): expected scores as the loss reads them"
+  printf '%s\n' "model: heads" "input: [1]" "layers:" "  - f: {op: flatten}" "  - body: {op: linear, out: 8}" \
+    "  - body.weight: {op: linear, out: 1}" "  - causal_mask: {op: linear, out: 1, from: body}" "loss:" \
+    "  - body.weight: mse" "  - causal_mask: l1" >heads.yaml
+  awk 'BEGIN { print "a,y,z"; for (i = 0; i < 40; i++) print i % 7 "," i "," i % 3 }' >rows.csv
+  "$HEDDLE" train --model heads.yaml --data rows.csv --label y,z --target-scale none --max-steps 2 --out heads >out
+  "$HEDDLE" export heads --onnx heads.onnx >out
+  "$HEDDLE" summary --model heads.onnx >out
 }
 
 @test "the views of --tta are not exported, and export says so" {
