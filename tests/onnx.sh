@@ -54,6 +54,12 @@ layers:
 END
 compare factors "$folder/factors.yaml"
 
+# A linear layer over the places of an image, and layers called as the ends of a file are.
+printf '%s\n' "model: rows" "input: [1, 28, 28]" "layers:" "  - pixels: {op: gelu}" \
+  "  - c: {op: conv2d, out: 8, kernel: [28, 4], stride: 4}" "  - p: {op: linear, out: 6}" "  - scores: {op: swish}" \
+  "  - f: {op: flatten}" "  - o: {op: linear, out: 10}" >"$folder/rows.yaml"
+compare places "$folder/rows.yaml"
+
 # Networks of other programs: read, and written again after a step that changes nothing. With RANGE the network
 # normalises pixels divided by it.
 same() { # NAME DATA RANGE OPTIONS...
@@ -108,7 +114,7 @@ tail -n 60 "$folder/texts/train.txt" >"$folder/texts/test.txt"
 printf '%s\n' "model: biased" "input: [17]" "layers:" "  - e: {op: embedding, tokens: classes, out: 24}" \
   "  - d: {op: dropout, p: 0.1}" "  - q: {op: linear, out: 72}" "  - r: {op: rotary, heads: 2, base: 500}" \
   "  - a: {op: attention, heads: 2, causal: false}" "  - l: {op: linear, out: 40}" \
-  "  - g: {op: gelu, approximate: tanh}" \
+  "  - k: {op: conv2d, kernel: 1, out: 40}" "  - g: {op: gelu, approximate: tanh}" \
   "  - h: {op: linear, out: 40, from: a}" "  - c: {op: concat, from: [g, h]}" \
   "  - o: {op: linear, out: classes}" >"$folder/biased.yaml"
 # Two layers that are no other one's: their names tell them apart when the file is read.

@@ -136,14 +136,17 @@ hd_status hd__onnx_read_bound(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   return put_clip(v, r, node, min ? -INFINITY : (float)number, min ? (float)number : INFINITY);
 }
 
-/* A slope for all elements, or C x 1 x 1, one for each channel. */
+/* A slope for all elements, or C x 1 x 1, one for each channel; before opset 7 C, too. */
 hd_status hd__onnx_read_prelu(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const char *slope = hd__onnx_input(node, 1);
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, slope);
   char from[HD_ONNX_NAME_BYTES];
   uint32_t axes = 0;
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
-  if (!t || !hd__onnx_axes_of_constant(&axes, v, t))
+  const bool old = r->opset < 7 && t && t->n_dims == 1 && t->dims[0] > 1;
+  if (old && v->rank > 2 && v->batch == 0 && t->dims[0] == hd__onnx_side(v, 1))
+    axes = 1u << 1;
+  else if (!t || (old && v->rank > 2) || !hd__onnx_axes_of_constant(&axes, v, t))
     return hd__onnx_refuse(r, node,
                            "expected a constant slope, one number or one for each channel (C x 1 x 1), found "
                            "another value; use PyTorch's PReLU");

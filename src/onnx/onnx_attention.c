@@ -96,6 +96,7 @@ static const char *unmasked(hd_onnx_mask *kind, int *rank, hd_onnx_reader *r, co
 
 typedef struct attention {
   const char *q, *k, *v; /* k with its last two axes exchanged */
+  int64_t axis;          /* of the softmax */
   numbers by;            /* the factor of the scores, and the dimensions of all constants */
   hd_onnx_mask mask;
 } attention;
@@ -105,19 +106,16 @@ static bool find(attention *a, hd_onnx_reader *r, const HdOnnx__Node *node) {
   *a = (attention){.v = hd__onnx_input(node, 1), .by = {1, 0}};
   if (!softmax)
     return false;
+  a->axis = hd__onnx_int(softmax, "axis", r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS ? 1 : -1);
   const char *name = unmasked(&a->mask, &a->by.rank, r, unscaled(&a->by, r, hd__onnx_input(softmax, 0)));
   scores = hd__onnx_producer(r, unscaled(&a->by, r, name), "MatMul");
   if (!scores)
     return false;
   a->q = unscaled(&a->by, r, hd__onnx_input(scores, 0));
-  a->k = hd__onnx_input(scores, 1);
-  for (int turns = 0; turns < 2; turns++) { /* a factor before the transposition */
-    a->k = unscaled(&a->by, r, a->k);
-    const HdOnnx__Node *turned = hd__onnx_producer(r, a->k, "Transpose");
-    numbers before = a->by;
-    if (turned && strcmp(unscaled(&before, r, hd__onnx_input(turned, 0)), hd__onnx_input(turned, 0)) != 0)
-      a->by = before;
-  }
+  a->k = unscaled(&a->by, r, hd__onnx_input(scores, 1));
+  const HdOnnx__Node *turned = hd__onnx_producer(r, a->k, "Transpose");
+  if (turned) /* a factor before the transposition */
+    unscaled(&a->by, r, hd__onnx_input(turned, 0));
   return true;
 }
 
@@ -137,20 +135,6 @@ static hd_status keys_of(hd_onnx_view *out, hd_onnx_reader *r, const char *name)
     to[perm->ints[i]] = i;
   }
   hd__onnx_rename_axes(out, to, out->rank);
-  return HD_OK;
-}
-
-/* The mask and the factor of scores of this rank. */
-static hd_status check_numbers(hd_onnx_reader *r, const HdOnnx__Node *node, const attention *a, int rank,
-                               int64_t width) {
-  if (a->by.rank > rank)
-    return hd__onnx_refuse(r, node,
-                           "expected a mask and factors of at most %d dimensions, as the scores have, found %d; "
-                           "leave those of one element out",
-                           rank, a->by.rank);
-  if (fabs(a->by.factor * sqrt((double)width) - 1) > 1e-5)
-    return hd__onnx_refuse(r, node, "expected scores times %.6g, which is 1 / sqrt(%lld), found times %.6g; use that",
-                           1 / sqrt((double)width), (long long)width, a->by.factor);
   return HD_OK;
 }
 
@@ -209,13 +193,14 @@ hd_status hd__onnx_read_attention(bool *is, hd_onnx_view *out, hd_onnx_reader *r
     return HD_OK;
   if (a.mask == HD_ONNX_OTHER_MASK)
     return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
-  const hd_onnx_attention product = {a.q, a.k, a.v, a.by.factor, a.mask == HD_ONNX_CAUSAL, a.by.rank};
+  const hd_onnx_attention product = {a.q, a.k, a.v, a.by.factor, a.mask == HD_ONNX_CAUSAL, a.by.rank, a.axis};
   bool is_joint;
   HD_TRY(hd__onnx_read_joint_attention(&is_joint, out, r, node, &product));
   if (is_joint)
     return HD_OK;
   HD_TRY(hd__onnx_merged_view(&part[0], r, a.q));
-  *is = hd__onnx_side(&part[0], part[0].batch) <= 1; /* else heads are beside the batch */
+  *is = hd__onnx_side(&part[0], part[0].batch) <= 1 && /* else heads are beside the batch */
+        hd__onnx_axis(&part[0], a.axis) == part[0].rank - 1;
   if (!*is)
     return HD_OK;
   HD_TRY(hd__onnx_view(&part[0], r, a.q));
@@ -237,7 +222,14 @@ hd_status hd__onnx_read_attention(bool *is, hd_onnx_view *out, hd_onnx_reader *r
     return hd__onnx_refuse(r, node,
                            "expected queries, keys and values of one shape, batch x heads x places x channels, "
                            "found others; heddle has self-attention");
-  HD_TRY(check_numbers(r, node, &a, rank, width));
+  if (a.by.rank > rank)
+    return hd__onnx_refuse(r, node,
+                           "expected a mask and factors of at most %d dimensions, as the scores have, found %d; "
+                           "leave those of one element out",
+                           rank, a.by.rank);
+  *is = fabs(a.by.factor * sqrt((double)width) - 1) <= 1e-5; /* else the queries are scaled */
+  if (!*is)
+    return HD_OK;
   return hd__onnx_put_attention(out, part, r, node, heads, a.mask == HD_ONNX_CAUSAL);
 }
 

@@ -235,7 +235,7 @@ static bool choose(hd_array *out, const hd_array *in, int64_t axis, const hd_arr
     return false;
   for (int64_t o = 0; o < outer; o++)
     for (int64_t k = 0; k < index->count; k++) {
-      const int64_t at = from_end((int64_t)index->at[k], in->dim[axis]);
+      const int64_t at = from_end(whole_number(index->at[k]), in->dim[axis]);
       if (at < 0 || at >= in->dim[axis])
         return false;
       memcpy(out->at + (o * index->count + k) * inner, in->at + (o * in->dim[axis] + at) * inner,
@@ -253,10 +253,10 @@ static bool fold_slice(hd_array *out, const HdOnnx__Node *node, const hd_array *
   if (inputs >= 3) {
     if (in[1].count != 1 || in[2].count != 1 || (inputs > 3 && in[3].count != 1) || (inputs > 4 && in[4].count != 1))
       return false;
-    step = inputs > 4 ? (int64_t)in[4].at[0] : 1;
+    step = inputs > 4 ? whole_number(in[4].at[0]) : 1;
     start = whole_number(in[1].at[0]);
     end = whole_number(in[2].at[0]);
-    axis = inputs > 3 ? (int64_t)in[3].at[0] : 0;
+    axis = inputs > 3 ? whole_number(in[3].at[0]) : 0;
   } else {
     if (!starts || !ends || starts->n_ints != 1 || ends->n_ints != 1)
       return false;
@@ -343,7 +343,7 @@ static bool fold_range(hd_array *out, const hd_array *in, int inputs) {
 
 static bool fold_triangle(hd_array *out, const HdOnnx__Node *node, const hd_array *in, int inputs) {
   const bool upper = hd__onnx_int(node, "upper", 1);
-  const int64_t k = inputs > 1 && in[1].count == 1 ? (int64_t)in[1].at[0] : 0;
+  const int64_t k = inputs > 1 && in[1].count == 1 ? whole_number(in[1].at[0]) : 0;
   if (in->rank < 2 || !as_shape(out, in, in->dim, in->rank))
     return false;
   const int64_t columns = in->dim[in->rank - 1], rows = in->dim[in->rank - 2];

@@ -126,7 +126,7 @@ hd_status hd__onnx_read_joint_attention(bool *found, hd_onnx_view *out, hd_onnx_
   heads q, k, v;
   char from[HD_ONNX_NAME_BYTES];
   *found = find_heads(&q, r, a->q, false) && find_heads(&k, r, a->k, true) && find_heads(&v, r, a->v, false) &&
-           fits(&q, &k, &v) && fabs(a->factor * sqrt((double)q.width) - 1) <= 1e-5;
+           fits(&q, &k, &v) && is_last(a->axis, q.rank) && fabs(a->factor * sqrt((double)q.width) - 1) <= 1e-5;
   if (!*found)
     return HD_OK;
   HD_TRY(hd__onnx_view(out, r, q.of.whole));

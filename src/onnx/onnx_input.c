@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "onnx/onnx_reader.h"
 
+enum { MOST_OPERATORS = 16 };
+
 /* A constant's number for each channel; false: it has others, or would add dimensions. */
 static bool read_constant(double out[HD_ONNX_CHANNELS], const hd_onnx_reader *r, const char *name) {
   enum { CHANNELS_FROM_END = 3 };
@@ -174,7 +176,7 @@ static bool read_map(hd_onnx_map *out, hd_onnx_reader *r, const HdOnnx__Node *no
   return add_operator(out, ops[op], constant, first, r->out->input.channels);
 }
 
-/* A value's map, NULL if it has none. Each node is visited once; a cycle has none. */
+/* A value's map, NULL if it has none. A node is visited once, below at most so many others; a cycle has none. */
 static const hd_onnx_map *map_of(hd_onnx_reader *r, const char *name) {
   hd_onnx_map *map = &r->map[r->graph->n_node];
   if (strcmp(hd__onnx_resolve(r, name), r->input)) {
@@ -182,10 +184,13 @@ static const hd_onnx_map *map_of(hd_onnx_reader *r, const char *name) {
     if (!node)
       return NULL;
     map = &r->map[hd__onnx_index(r, node)];
-    if (map->state == HD_ONNX_MAP_UNKNOWN) {
+    if (map->state == HD_ONNX_MAP_UNKNOWN && r->map_depth < MOST_OPERATORS) {
       hd_onnx_map found = {.state = HD_ONNX_NO_MAP};
       map->state = HD_ONNX_NO_MAP;
-      if (read_map(&found, r, node)) {
+      r->map_depth++;
+      const bool is = read_map(&found, r, node);
+      r->map_depth--;
+      if (is) {
         *map = found;
         map->state = HD_ONNX_MAP;
       } else {

@@ -133,10 +133,10 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
 }
 
 hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  hd_onnx_expression e;
-  if (k == 0)
+  hd_onnx_expression e = {.kind = HD_ONNX_NO_EXPRESSION};
+  if (k == 0 && node->n_attribute == 0) /* old operators have some that say how a constant is spread */
     hd__onnx_find_expression(&e, r, node);
-  if (k == 0 && e.kind != HD_ONNX_NO_EXPRESSION)
+  if (e.kind != HD_ONNX_NO_EXPRESSION)
     return make_expression(out, r, node, &e);
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (hd__onnx_is(node, forms[i].op)) {

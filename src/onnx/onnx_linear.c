@@ -82,7 +82,7 @@ hd_status hd__onnx_put_product(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
   char from[HD_ONNX_NAME_BYTES], text[HD_ONNX_PARAMETERS_BYTES];
   const hd_onnx_view x = *v;
   memcpy(from, v->layer, sizeof from);
-  hd__onnx_set_channels(v, last, outputs);
+  HD_TRY(hd__onnx_set_channels(v, r, node, last, outputs));
   HD_TRY(hd__onnx_put(v, r, node, owner ? NULL : hd__onnx_resolve(r, p.weight), "op: %s, from: \"%s\", out: %lld%s",
                       pixels ? "conv2d, kernel: 1" : "linear", from, (long long)outputs,
                       hd__onnx_parameters(text, owner, *p.bias)));

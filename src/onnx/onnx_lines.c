@@ -49,7 +49,7 @@ static hd_status put_axes(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node
   int to[HD_ONNX_RANK], rank = 0;
   uint32_t axes = 0;
   const int count = pool ? 0 : hd__onnx_list(axis, r, node, "axes", 1);
-  bool good = pool ? v->rank > 2 : count > 0;
+  bool good = pool ? v->rank > 2 && v->batch < 2 : count > 0;
   if (!pool && !count && hd__onnx_int(node, "noop_with_empty_axes", 0) && has_no_axes(r, node))
     return HD_OK;
   for (int i = 2; i < v->rank && pool; i++)

@@ -42,6 +42,14 @@ static const char *eps_of(char text[HD_NUMBER_BYTES], float eps) {
   return text;
 }
 
+/* The view of what a norm of channels reads, whose first axis is the batch. */
+static hd_status view_of_samples(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  if (v->batch == 0)
+    return HD_OK;
+  return hd__onnx_refuse(r, node, "expected the batch as axis 0, found it as axis %d; transpose behind it", v->batch);
+}
+
 hd_status hd__onnx_read_batch_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
   char eps[HD_NUMBER_BYTES], momentum[HD_NUMBER_BYTES], from[HD_ONNX_NAME_BYTES];
@@ -49,7 +57,7 @@ hd_status hd__onnx_read_batch_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdO
   if (hd__onnx_int(node, "training_mode", 0) != 0 || hd__onnx_int(node, "spatial", 1) != 1)
     return hd__onnx_refuse(
         r, node, "expected training_mode 0 and spatial 1, found others; export the network in evaluation mode");
-  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  HD_TRY(view_of_samples(v, r, node));
   HD_TRY(hd__onnx_settle(v, r, node));
   hd__format_float(momentum, hd__onnx_float(node, "momentum", 0.9f));
   hd__parse_double(&kept, momentum);
@@ -127,7 +135,7 @@ static hd_status put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
 
 /* GroupNormalization, whose weights once were those of groups, and InstanceNormalization. */
 hd_status hd__onnx_read_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  HD_TRY(hd__onnx_view_of(v, r, node, 0));
+  HD_TRY(view_of_samples(v, r, node));
   const int64_t channels = v->rank > 1 ? hd__onnx_side(v, 1) : 0;
   const int64_t groups = hd__onnx_int(node, "num_groups", channels);
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, hd__onnx_input(node, 1));

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "onnx/onnx_reader.h"
+#include "platform/thread_start.h"
 
 enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2, TYPE_INT32 = 6, TYPE_INT64 = 7, TYPE_HALF = 10, TYPE_DOUBLE = 11 };
 enum { MOST_SIDE = 1 << 20, MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
@@ -213,13 +214,12 @@ static const char *entry_of(const HdOnnx__Model *model, const char *key) {
   return NULL;
 }
 
-/* The output of the last layer. A softmax over classes that another program put after the scores is part of heddle's
- * loss; it may stand before nodes that drop axes of one element. */
+/* The output of the last layer. A softmax that another program put after the scores is part of heddle's loss if it is
+ * over classes. */
 static const char *find_scores(const hd_onnx_reader *r, const char *scores, bool from_heddle) {
   const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
   const bool is = node && (hd__onnx_is(node, "Softmax") || hd__onnx_is(node, "LogSoftmax"));
-  const int64_t axis = is ? hd__onnx_int(node, "axis", -1) : 0;
-  return !from_heddle && (axis == 1 || axis == -1) ? hd__onnx_input(node, 0) : scores;
+  return !from_heddle && is ? hd__onnx_input(node, 0) : scores;
 }
 
 /* The last nodes of a file of heddle's may scale the scores to the targets, per output: these are no layer. */
@@ -238,7 +238,8 @@ static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, cons
   const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS; /* then over all later axes, too */
   const int axis = hd__onnx_axis(v, hd__onnx_int(softmax, "axis", old ? 1 : -1));
   const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
-  bool good = v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1);
+  bool good = v->batch == 0 && axis > 0;
+  good = good && (v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1));
   for (int later = axis + 1; later < v->rank && old; later++)
     good = good && hd__onnx_side(v, later) == 1;
   return good;
@@ -356,9 +357,9 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
 
 /* ---- The check ---- */
 
-static const hd_value *find_value(const hd_graph *graph, const char *name) {
+static const hd_value *find_value(const hd_graph *graph, const char *name, bool param) {
   for (int v = 0; v < graph->value_count; v++)
-    if (!strcmp(graph->values[v].name, name))
+    if (!strcmp(graph->values[v].name, name) && (graph->values[v].param >= 0) == param)
       return &graph->values[v];
   return NULL;
 }
@@ -368,7 +369,7 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   for (int i = 0; i < r->out->weights.count; i++) {
     const hd_st_tensor *t = &r->out->weights.tensor[i];
-    const hd_value *value = find_value(graph, t->name);
+    const hd_value *value = find_value(graph, t->name, true);
     if (!value || !hd__shape_equal(&value->shape, &t->shape))
       return hd__fail(r->ctx, HD_E_SHAPE,
                       "%s: expected %s of shape %s, found %s; heddle has no other form of this layer", r->path, t->name,
@@ -377,7 +378,7 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
   }
   for (int i = 0; i < r->layers && i < HD_ONNX_LAYERS; i++) {
     const hd_onnx_view *v = &r->shape[i];
-    const hd_value *value = find_value(graph, v->layer);
+    const hd_value *value = find_value(graph, v->layer, false);
     hd_shape shape = {v->flat ? 1 : 3, {(int32_t)v->c, (int32_t)v->h, (int32_t)v->w}};
     if (v->flat)
       shape.dim[1] = shape.dim[2] = 0;
@@ -461,10 +462,9 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
   return status;
 }
 
-hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
+static hd_status parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
   int64_t room = (int64_t)length * BYTES_PER_BYTE + BYTES_AT_LEAST;
   ProtobufCAllocator allocator = {take, give_back, &room};
-  *out = (hd_onnx_model){0};
   HdOnnx__Model *model = length > 0 ? hd_onnx__model__unpack(&allocator, length, bytes) : NULL;
   if (!model)
     return hd__fail(ctx, HD_E_FORMAT,
@@ -474,6 +474,34 @@ hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, cons
   if (status != HD_OK)
     hd__onnx_fini(out);
   return status;
+}
+
+typedef struct parse_job {
+  hd_onnx_model *out;
+  hd_ctx *ctx;
+  const char *path;
+  const unsigned char *bytes;
+  size_t length;
+  hd_status status;
+} parse_job;
+
+static void *run_parse(void *arg) {
+  parse_job *job = arg;
+  job->status = parse(job->out, job->ctx, job->path, job->bytes, job->length);
+  return NULL;
+}
+
+/* A thread of its own has the stack for HD_ONNX_LAYERS values, each of which follows from the one before. */
+hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
+  parse_job job = {.out = out, .ctx = ctx, .path = path, .bytes = bytes, .length = length};
+  hd_thread thread;
+  *out = (hd_onnx_model){0};
+  const int error = hd__thread_start(&thread, run_parse, &job);
+  if (error)
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot start the thread that reads %s: %s; raise `ulimit -u`", path,
+                    strerror(error));
+  hd__thread_join(&thread);
+  return job.status;
 }
 
 #endif

@@ -134,7 +134,7 @@ struct hd_onnx_reader {
   char (*taken_name)[HD_ONNX_NAME_BYTES]; /* HD_ONNX_NAMES names of layers, "" for none */
   FILE *text, *rules;                     /* the layers, and the rules for parameters, so far */
   hd_onnx_scores *scores;                 /* of products of two values */
-  int layers, depth, looks;               /* looks: into values, for numbers */
+  int layers, depth, map_depth, looks;    /* looks: into values, for numbers */
   hd_onnx_view *shape;                    /* of each layer that was made: checked against the network's */
   /* Of files above those that call them: hd__onnx_make, hd__onnx_view, hd__onnx_merged_view,
    * hd__onnx_fold_late. */
@@ -333,7 +333,8 @@ void hd__onnx_rename_axes(hd_onnx_view *v, const int *to, int rank);
 
 /* After a layer over channels, or over pixels, the new view: its channels are `axis` alone; they are gone; pixels are
  * gone. */
-void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels);
+hd_status hd__onnx_set_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis,
+                                int64_t channels);
 void hd__onnx_drop_channels(hd_onnx_view *v);
 void hd__onnx_drop_pixels(hd_onnx_view *v);
 
@@ -392,7 +393,8 @@ typedef struct hd_onnx_attention {
   const char *q, *k, *v;
   double factor;
   bool causal;
-  int rank; /* the most dimensions of the constants in it */
+  int rank;     /* the most dimensions of the constants in it */
+  int64_t axis; /* of the softmax */
 } hd_onnx_attention;
 
 /* Of queries, keys and values that one layer makes; rotary, which a Concat ends. found: whether it is that. */

@@ -191,11 +191,12 @@ hd_status hd__onnx_read_expand(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     const int64_t own = hd__onnx_side(&v, axis);
     if (axis == v.batch)
       continue;
-    good = side[axis] == own || side[axis] == 1 || side[axis] == -1 || (own == 1 && side[axis] > 1);
-    good = good && out->atoms < HD_ONNX_ATOMS - 1;
+    const bool spreads = own == 1 && side[axis] > 1;
+    good = side[axis] == own || side[axis] == 1 || side[axis] == -1 || spreads;
+    good = good && out->atoms + v.atoms - n + spreads <= HD_ONNX_ATOMS;
     for (; n < v.atoms && v.atom[n].axis == axis && good; n++)
       out->atom[out->atoms++] = v.atom[n];
-    if (good && own == 1 && side[axis] > 1)
+    if (good && spreads)
       out->atom[out->atoms++] = (hd_onnx_atom){axis, side[axis], 0};
   }
   if (!good || !is_small(out))
@@ -313,9 +314,10 @@ static hd_status read_embedding(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
                            "embedding is the first layer");
   HD_TRY(hd__onnx_read_floats(&elems, &t, r, node, hd__onnx_input(node, 0), -1));
   HD_OWNED float *owned = elems;
-  if (t->n_dims != 2)
-    return hd__onnx_refuse(r, node, "expected a table of tokens x channels, found %zu dimensions; use an embedding",
-                           t->n_dims);
+  if (t->n_dims != 2 || hd__onnx_int(node, "axis", 0) != 0)
+    return hd__onnx_refuse(
+        r, node, "expected a table of tokens x channels, found %zu dimensions and axis %lld; use an embedding",
+        t->n_dims, (long long)hd__onnx_int(node, "axis", 0));
   const int64_t places = hd__onnx_sample(out), channels = t->dims[1];
   char from[HD_ONNX_NAME_BYTES];
   memcpy(from, out->layer, sizeof from);
@@ -447,7 +449,7 @@ static hd_status join(hd_onnx_view *part, int count, hd_onnx_reader *r, const Hd
     snprintf(list + strlen(list), sizeof list - strlen(list), "%s\"%s\"", i ? ", " : "", part[i].layer);
     channels += hd__onnx_side(&part[i], axis);
   }
-  hd__onnx_set_channels(part, axis, channels);
+  HD_TRY(hd__onnx_set_channels(part, r, node, axis, channels));
   return hd__onnx_put(part, r, node, NULL, "op: concat, from: [%s]", list);
 }
 

@@ -97,9 +97,16 @@ uint32_t hd__onnx_strip(hd_onnx_view *v) {
 
 /* ---- After a layer ---- */
 
-void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels) {
+hd_status hd__onnx_set_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis,
+                                int64_t channels) {
   const hd_onnx_view before = *v;
   const int64_t pixels = hd__onnx_pixels(v);
+  v->atoms = 0;
+  for (int i = 0; i < before.atoms; i++)
+    v->atoms += before.atom[i].step < pixels;
+  if (v->atoms == HD_ONNX_ATOMS)
+    return hd__onnx_refuse(r, node, "expected pixels of at most %d parts, found more; transpose and reshape them less",
+                           HD_ONNX_ATOMS - 1);
   v->atoms = 0;
   for (int i = 0; i < before.atoms; i++)
     if (before.atom[i].axis < axis && before.atom[i].step < pixels)
@@ -109,6 +116,7 @@ void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels) {
     if (before.atom[i].axis >= axis && before.atom[i].step < pixels)
       v->atom[v->atoms++] = before.atom[i];
   v->c = channels;
+  return HD_OK;
 }
 
 static void keep_atoms(hd_onnx_view *v, bool channels, int64_t divisor) {

@@ -99,7 +99,7 @@ static void write_input(hd_onnx_writer *w) {
     write_value(w, strcpy(w->value[graph->input], "tokens"), &places, HD_ONNX_INT64);
     return;
   }
-  w->layer = "pixels";
+  w->layer = "/pixels"; /* no layer's name has a slash */
   w->out = strcpy(w->value[graph->input], "pixels/normalised");
   write_value(w, "pixels", shape, HD_ONNX_FLOAT);
   if (w->net->mean) {
@@ -116,7 +116,7 @@ static void write_unscaling(hd_onnx_writer *w) {
   const hd_graph *graph = w->net->graph;
   const int64_t dim[] = {hd__shape_elems(&graph->values[graph->logits].shape)};
   const char *scaled = w->value[graph->logits];
-  w->layer = "scores";
+  w->layer = "/scores";
   w->out = "scores";
   w->names = 0;
   hd__onnx_write_tensor(w, "scores/mean", HD_ONNX_DOUBLE, w->net->target_mean, dim, 1);

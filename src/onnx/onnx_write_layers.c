@@ -21,6 +21,9 @@ static void write_window(hd_onnx_writer *w, const hd_node *node, const char *op)
     hd__onnx_set_sides(&a, "dilations", g->window.dilation[0], g->window.dilation[1], false);
     hd__onnx_set_int(&a, "group", g->conv.groups);
   }
+  const char *weight = hd__onnx_in(w, node, 1);
+  if (weight && w->net->graph->values[node->in[1]].shape.rank == 2) /* of a linear layer over places */
+    weight = hd__onnx_step_reshape(w, weight, (int64_t[]){g->co, g->ci, 1, 1}, 4);
   if (g->window.transposed)
     hd__onnx_set_sides(&a, "output_padding", g->conv_transpose2d.output_padding[0],
                        g->conv_transpose2d.output_padding[1], false);
@@ -28,8 +31,8 @@ static void write_window(hd_onnx_writer *w, const hd_node *node, const char *op)
     hd__onnx_set_int(&a, "count_include_pad", g->avg_pool2d.count_include_pad);
   if (pool && g->window.ceil_mode)
     hd__onnx_set_int(&a, "ceil_mode", 1);
-  hd__onnx_write_node(w, op, w->layer, w->out, &a, hd__onnx_in(w, node, 0), hd__onnx_in(w, node, 1),
-                      hd__onnx_in(w, node, 2), (char *)NULL);
+  hd__onnx_write_node(w, op, w->layer, w->out, &a, hd__onnx_in(w, node, 0), weight, hd__onnx_in(w, node, 2),
+                      (char *)NULL);
 }
 
 static void write_linear(hd_onnx_writer *w, const hd_node *node, const char *op) {
@@ -226,9 +229,11 @@ static bool is_output(const hd_graph *graph, int value) {
 
 /* The name of a layer's output: the network's are called as the heads are, or "scores". */
 static void name_output(hd_onnx_writer *w, const hd_node *node) {
-  const bool is_last = is_output(w->net->graph, node->out[0]),
-             is_head = is_last && hd__onnx_joined_heads(w->net->graph);
-  const bool is_taken = !strcmp(node->name, w->value[w->net->graph->input]) || !strcmp(node->name, "pixels");
+  const hd_graph *graph = w->net->graph;
+  const bool is_last = is_output(graph, node->out[0]), is_head = is_last && hd__onnx_joined_heads(graph);
+  bool is_taken = !strcmp(node->name, w->value[graph->input]) || !strcmp(node->name, "pixels");
+  for (int p = 0; p < graph->param_count; p++)
+    is_taken = is_taken || !strcmp(node->name, graph->values[graph->params[p].value].name);
   char *out = w->value[node->out[0]];
   if (is_last && !is_head && !w->net->target_mean)
     strcpy(out, "scores");

@@ -9,7 +9,10 @@
 #include "op/rotary/rotary.h"
 
 void hd__onnx_write_pointwise(hd_onnx_writer *w, const hd_node *node) {
-  const char *x = hd__onnx_in(w, node, 0), *weight = hd__onnx_step_transpose(w, hd__onnx_in(w, node, 1), NULL, 0);
+  const char *x = hd__onnx_in(w, node, 0), *weight = hd__onnx_in(w, node, 1);
+  if (w->net->graph->values[node->in[1]].shape.rank > 2)
+    weight = hd__onnx_step_reshape(w, weight, (int64_t[]){node->geom.co, node->geom.ci}, 2);
+  weight = hd__onnx_step_transpose(w, weight, NULL, 0);
   if (node->in[2] >= 0)
     hd__onnx_finish(w, "Add", NULL, hd__onnx_step(w, "MatMul", x, weight), hd__onnx_in(w, node, 2));
   else
@@ -69,7 +72,7 @@ void hd__onnx_write_rotary(hd_onnx_writer *w, const hd_node *node, const char *o
 
 /* 0 where a place sees another, else minus infinity. */
 static const char *causal_mask(hd_onnx_writer *w, int64_t places) {
-  static const char name[] = "causal_mask";
+  static const char name[] = "/causal_mask"; /* no layer's */
   HD_OWNED float *value = w->masked ? NULL : hd__malloc((size_t)(places * places) * sizeof *value);
   w->failed |= !w->masked && !value;
   for (int64_t i = 0; i < places * places && value; i++)

@@ -9,7 +9,7 @@
 #include "platform/openmp_binding.h"
 
 enum {
-  OWN_STACK_BYTES = 2 << 20,     /* of the library's threads, at least */
+  OWN_STACK_BYTES = 4 << 20,     /* of the library's threads, at least */
   LEAST_STACK_BYTES = 240 << 10, /* of a thread that calls */
 };
 

@@ -190,6 +190,49 @@ END
   done
 }
 
+@test "linear layers over places, and layers called as the ends of a file are, come back from ONNX" {
+  need_onnx
+  printf '%s\n' "model: rows" "input: [1, 28, 28]" "layers:" "  - pixels: {op: gelu}" \
+    "  - c: {op: conv2d, out: 8, kernel: [28, 4], stride: 4}" "  - p: {op: linear, out: 6}" "  - scores: {op: swish}" \
+    "  - f: {op: flatten}" "  - o: {op: linear, out: 10}" >rows.yaml
+  small_run rows.yaml rows
+  "$HEDDLE" export rows --onnx rows.onnx >out
+  "$HEDDLE" eval rows --data few --json >before
+  small_run rows.onnx still --lr 0 --optimizer sgd --json
+  [ "$(json_get test_loss <out)" = "$(json_get loss <before)" ]
+  awk 'BEGIN { srand(3); for (i = 0; i < 3000; i++) printf "%c", 97 + int(rand() * 5) }' >t.txt
+  printf '%s\n' "model: text" "input: [8]" "layers:" "  - e: {op: embedding, tokens: classes, out: 6}" \
+    "  - c: {op: conv2d, kernel: 1, out: 7}" "  - o: {op: linear, out: classes}" >text.yaml
+  "$HEDDLE" train --model text.yaml --data t.txt --max-steps 2 --batch 8 --out text --json >before
+  "$HEDDLE" export text --onnx text.onnx >out
+  "$HEDDLE" train --model text.onnx --data t.txt --max-steps 1 --batch 8 --lr 0 --optimizer sgd --out still2 --json >out
+  [ "$(json_get test_loss <out)" = "$(json_get test_loss <before)" ]
+  awk 'BEGIN { print "a,y"; for (i = 0; i < 40; i++) print i % 7 "," i }' >rows.csv
+  printf '%s\n' "model: line" "input: [1]" "layers:" "  - f: {op: flatten}" "  - o: {op: linear, out: 1}" \
+    "  - scores: {op: scale, factor: 0.5}" "loss: mse" >line.yaml
+  "$HEDDLE" train --model line.yaml --data rows.csv --label y --target-scale standard --max-steps 2 --out line >out
+  "$HEDDLE" export line --onnx line.onnx >out
+  fails 1 summary --model line.onnx
+  says "node '/scores/2' (Add): expected scores as the loss reads them"
+  printf '%s\n' "model: heads" "input: [1]" "layers:" "  - f: {op: flatten}" "  - body: {op: linear, out: 8}" \
+    "  - body.weight: {op: linear, out: 1}" "  - causal_mask: {op: linear, out: 1, from: body}" "loss:" \
+    "  - body.weight: mse" "  - causal_mask: l1" >heads.yaml
+  awk 'BEGIN { print "a,y,z"; for (i = 0; i < 40; i++) print i % 7 "," i "," i % 3 }' >rows.csv
+  "$HEDDLE" train --model heads.yaml --data rows.csv --label y,z --target-scale none --max-steps 2 --out heads >out
+  "$HEDDLE" export heads --onnx heads.onnx >out
+  "$HEDDLE" summary --model heads.onnx >out
+}
+
+@test "the views of --tta are not exported, and export says so" {
+  small_run simplenet r --tta mirror
+  "$HEDDLE" export r --c r.c >out 2>err
+  grep -qx 'heddle: note: the views of --tta mirror are not exported: the file computes one, the sample itself' err
+  grep -q '^ \* .*the other ones of --tta mirror are not computed' r.c
+  small_run simplenet plain
+  "$HEDDLE" export plain --c plain.c >out 2>err
+  no grep -q tta err plain.c
+}
+
 @test "with --fresh the network of an ONNX file is the one that was exported" {
   need_onnx
   for network in cnn "$SRCDIR/tests/bits/upsampled.yaml" "$SRCDIR/tests/bits/shared.yaml" \
@@ -253,6 +296,20 @@ refused() {
   cp "$SRCDIR/tests/fuzz/corpus/onnx/$1" net.onnx
   fails 1 train --model net.onnx --data random:1x8x8 --max-steps 1
   says "net.onnx: node '$2: expected $3"
+}
+
+@test "operators that mean something else than the usual form, or have no room in it, are refused by their node" {
+  need_onnx
+  refused no-room-for-repeats "n_i' (Expand)" "a constant shape"
+  refused no-room-for-channels "n_i' (Concat)" "pixels of at most 9 parts"
+  refused no-room-for-linear "n_y' (MatMul)" "pixels of at most 9 parts"
+  refused no-table-of-columns "n_e' (Gather)" "a table of tokens x channels, found 2 dimensions and axis 1"
+  refused no-batch-behind-norm "n_c' (BatchNormalization)" "the batch as axis 0"
+  refused no-batch-in-pool "n_c' (GlobalAveragePool)" "constant axes behind the batch"
+  refused no-old-spreading "n_b' (Add)" "no attribute 'axis'"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/classes-of-places" net.onnx # its last softmax is part of the loss
+  "$HEDDLE" summary --model net.onnx >out
+  no grep -q softmax out
 }
 
 @test "between an ONNX file's input and its first layer only a normalisation is left out" {

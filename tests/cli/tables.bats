@@ -423,7 +423,7 @@ prices() {
   "$HEDDLE" train --model regression --data houses.csv --epochs 2 --out r >out
   if ! "$HEDDLE" export r --onnx r.onnx 2>err; then grep -q protobuf err && skip "built without protobuf"; fi
   fails 1 train --model r.onnx --data houses.csv --out no
-  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found scores rescaled to the targets "\
+  says "r.onnx: node '/scores/2' (Add): expected scores as the loss reads them, found scores rescaled to the targets "\
 "(--target-scale)" "--init"
   "$HEDDLE" train --model regression --init r/last/model.safetensors --data houses.csv --epochs 1 --out warm >out
   "$HEDDLE" train --model regression --target-scale none --data houses.csv --epochs 2 --out raw >out

@@ -3,7 +3,7 @@ or refuses them.
 
     runtime_lookalikes.py READ_SCORES     build/tests/onnx/read_scores; exit code 1: some differ
 
-Each is its name, what heddle's refusal says ("": it reads the network), the batch, and the graph.
+Each is its name, what heddle's refusal says ("": it reads the network), the batch, the graph, and the opset, mostly 18.
 """
 
 import os
@@ -85,6 +85,14 @@ def masked(factor, mask):
             "f = Mul(s, half) m = Add(f, mask) p = Softmax <axis = -1> (m) o = MatMul(p, v) y = Flatten(o)}")
 
 
+def attending(softmax="<axis = -1>", keys="1", scores="0.5"):
+    """Attention of one head over three places; `keys`, `scores`: factors, of keys before they are transposed."""
+    return (f"(float[N,3,4] x) => (float[N,12] y) <{drawn('wq', 4, 4)}, {drawn('wk', 4, 4)}, {drawn('wv', 4, 4)}, "
+            f"float f = {{{keys}}}, float g = {{{scores}}}>{{q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)"
+            f"l = Mul(k, f) t = Transpose <perm = [0, 2, 1]> (l) s = MatMul(q, t) m = Mul(s, g)"
+            f"p = Softmax {softmax} (m) o = MatMul(p, v) y = Flatten(o)}}")
+
+
 def two_heads(first):
     """Attention of two heads, of queries, keys and values that one product makes; `first`: of the reshapes."""
     parts = "".join(f"{p} = Slice(a, {i}, {j}, last) {p}1 = Reshape({p}, heads)"
@@ -129,6 +137,13 @@ NETWORKS = [
     ("a causal attention of one mask a sample", "", 2, masked("1", "1,2,2")),
     ("a mask of more dimensions than the scores", "at most 3 dimensions", 2, masked("1", "1,1,2,2")),
     ("a factor of more dimensions than the scores", "at most 3 dimensions", 2, masked("1,1,1,1", "2,2")),
+    ("an attention by the number of its last axis", "", 3, attending("<axis = 2>")),
+    ("a softmax over queries", "of one shape", 3, attending("<axis = 1>")),
+    ("an old softmax over all scores", "over the keys", 3, attending(""), 11),
+    ("an old softmax over keys", "", 3, attending("<axis = 2>"), 11),
+    ("a factor of keys before their transposition", "", 3, attending(keys="0.5", scores="1")),
+    ("two factors of which one is before it", "", 3, attending(keys="0.25", scores="2")),
+    ("a factor that is none of 1 / sqrt(d)", "", 3, attending(keys="0.8", scores="0.9")),
     ("two heads", "", 3, two_heads("0, 0")),
     ("two heads of places of all samples", "the batch as first axis", 3, two_heads("1, -1")),
     ("two heads of all places, which stay two", "", 3, two_heads("-1, 2")),
@@ -223,6 +238,9 @@ NETWORKS = [
         "a swish of a scaled value", "", 3,
         ROW + "b = Mul(a, c) d = Sigmoid(b) e = Mul(a, d) y = MatMul(e, w)}",
     ),
+    ("a swish whose sigmoid is bounded", "", 3,
+     "(float[N,4] x) => (float[N,4] y) <float b = {-5}, float t = {7}, float h = {100}, " + MATRIX + ">{a = Mul(x, h)"
+     "c = Relu(a) d = Sub(c, a) e = Clip(d, b, t) f = Sigmoid(e) g = Mul(d, f) y = MatMul(g, w)}"),
     ("a transposed convolution that keeps the side times the stride", "", 3,
      "(float[N,1,3,3] x) => (float[N,36] y) <float[1,1,3,3] k = {1, 2, 3, 4, 5, 6, 7, 8, 9}>"
      '{a = ConvTranspose <auto_pad = "SAME_UPPER", strides = [2, 2]> (x, k) y = Flatten(a)}'),
@@ -280,9 +298,9 @@ NETWORKS = [
 ]
 
 
-def compare(program, folder, name, words, batch, text):
+def compare(program, folder, name, words, batch, text, opset=18):
     """What is wrong with a network; None: nothing is."""
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 18]> g ' + text)
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g ' + text)
     sides = [side.dim_value or batch for side in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(3).standard_normal(sides).astype(np.float32)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

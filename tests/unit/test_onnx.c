@@ -1,15 +1,17 @@
 /* ONNX files of many nodes with long names: a node compares names a bounded number of times, most often to see whether
- * an expression of those before is an activation. The bytes are written here, in protocol buffers' wire format;
- * comparisons are counted in a strcmp that the linker puts in place of the C library's (tests/files.mk). */
+ * an expression of those before is an activation; and a caller with little stack reads them. The bytes are written
+ * here, in protocol buffers' wire format; comparisons are counted in a strcmp that the linker puts in place of the C
+ * library's (tests/files.mk). */
 #include "tap.h"
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "onnx/onnx.h"
 
 #ifdef HD_HAVE_ONNX
 
-enum { LAYERS = 900, NAME_BYTES = 800, MOST_COMPARISONS = 1500 };
+enum { LAYERS = 900, NAME_BYTES = 800, MOST_COMPARISONS = 1500, LEAST_STACK_BYTES = 240 << 10 };
 
 static long comparisons; /* of two names */
 
@@ -65,10 +67,10 @@ static void put_name(bytes *b, int field, int i, char kind) {
   put_block(b, field, name, strlen(name));
 }
 
-/* A Relu of the input, behind it products with constants: each may end an expression of those before. */
-static bytes chain_of_products(void) {
+/* A Relu of the input, or the input, behind it products with constants: each may end an expression of those before. */
+static bytes chain_of_products(const char *first, int products) {
   bytes graph = {0}, model = {0}, dim = {0}, shape = {0}, type = {0}, value = {0};
-  for (int i = 0; i <= LAYERS; i++) {
+  for (int i = 0; i <= products; i++) {
     bytes node = {0}, tensor = {0};
     if (i) {
       put_name(&node, 1, i - 1, 'm');
@@ -77,7 +79,7 @@ static bytes chain_of_products(void) {
       put_block(&node, 1, "x", 1);
     }
     put_name(&node, 2, i, 'm');
-    put_block(&node, 4, i ? "Mul" : "Relu", i ? 3 : 4);
+    put_block(&node, 4, i ? "Mul" : first, strlen(i ? "Mul" : first));
     put_message(&graph, 1, &node);
     if (!i)
       continue;
@@ -97,16 +99,46 @@ static bytes chain_of_products(void) {
   put_block(&value, 1, "x", 1);
   put_message(&value, 2, &outer);
   put_message(&graph, 11, &value);
-  put_name(&value, 1, LAYERS, 'm');
+  put_name(&value, 1, products, 'm');
   put_message(&graph, 12, &value);
   put_message(&model, 7, &graph);
   return model;
 }
 
+typedef struct reading {
+  bytes file;
+  char said[256];
+} reading;
+
+static void *read_file(void *arg) {
+  reading *is = arg;
+  hd_ctx *ctx = NULL;
+  hd_onnx_model model;
+  if (hd_ctx_create(&ctx) == HD_OK && hd__onnx_parse(&model, ctx, "long.onnx", is->file.at, is->file.length) != HD_OK)
+    snprintf(is->said, sizeof is->said, "%.255s", strrchr(hd_ctx_message(ctx), ':'));
+  hd_ctx_destroy(ctx);
+  return NULL;
+}
+
+/* By a thread with as little stack as a caller may have. */
+static void read_with_little_stack(const char *first, int products, const char *says) {
+  reading is = {.file = chain_of_products(first, products)};
+  pthread_attr_t how;
+  pthread_t id;
+  if (pthread_attr_init(&how) != 0 || pthread_attr_setstacksize(&how, LEAST_STACK_BYTES) != 0 ||
+      pthread_create(&id, &how, read_file, &is) != 0)
+    bail_out("no thread");
+  pthread_join(id, NULL);
+  pthread_attr_destroy(&how);
+  ok(strstr(is.said, says), "%d products behind %s and %d KB of stack%s", products, first, LEAST_STACK_BYTES / 1024,
+     is.said);
+  free(is.file.at);
+}
+
 int main(void) {
   hd_ctx *ctx = NULL;
   hd_onnx_model model;
-  bytes file = chain_of_products();
+  bytes file = chain_of_products("Relu", LAYERS);
   ok(hd_ctx_create(&ctx) == HD_OK, "a context");
   comparisons = 0;
   hd_status status = hd__onnx_parse(&model, ctx, "long.onnx", file.at, file.length);
@@ -116,6 +148,8 @@ int main(void) {
      comparisons, MOST_COMPARISONS);
   free(file.at);
   hd_ctx_destroy(ctx);
+  read_with_little_stack("Relu", LAYERS, "at least one layer with weights");
+  read_with_little_stack("Identity", 4000, "at most 1000 layers"); /* of which the first change the input */
   return done_testing();
 }
 

@@ -59,7 +59,11 @@ static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *wri
   hd_exported network = {
       .trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8, .transforms = transforms_of(trained)};
   HD_TRY(find_normalisation(&network.normalise, &feed, ctx, trained, &sample));
-  return hd__file_write_named(ctx, path, write_network, &(export_job){write, &network});
+  HD_TRY(hd__file_write_named(ctx, path, write_network, &(export_job){write, &network}));
+  if (trained->tta == HD_TTA_NONE)
+    return HD_OK;
+  return hd__fail(ctx, HD_OK, "note: the views of --tta %s are not exported: the file computes one, the sample itself",
+                  hd_choice_name(HD_OPT_TTA, (int)trained->tta));
 }
 
 hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format format, const char *path) {

@@ -211,6 +211,9 @@ static void write_sample(const writer *w) {
   }
   fprintf(w->to, " * pixel: one sample, %s in planes (channel, row, column)%s\n",
           hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
+  if (w->network->trained->tta != HD_TTA_NONE)
+    fprintf(w->to, " *        (one view of it: the other ones of --tta %s are not computed)\n",
+            hd_choice_name(HD_OPT_TTA, (int)w->network->trained->tta));
   if (!*w->network->transforms)
     return;
   fprintf(w->to, " *\n * In the run samples were made by these transforms, random ones in training only. This file has "
