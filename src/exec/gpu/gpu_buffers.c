@@ -150,7 +150,8 @@ static hd_cuda_use use_of(const hd_exec_cuda *x, const hd_plan_use *use) {
   return (hd_cuda_use){.op = (int32_t)use->op,
                        .output = use->output,
                        .shift = use->geom->shifted_linear.shift,
-                       .x = hd__exec_cuda_is_input(x, &use->x) ? NULL : hd__exec_cuda_at(x, &use->x),
+                       .x = hd__exec_cuda_is_input(x, &use->x, x->plan->call_count) ? NULL
+                                                                                    : hd__exec_cuda_at(x, &use->x),
                        .dy = hd__exec_cuda_at(x, &use->dy),
                        .x_stride = use->x.stride,
                        .dy_stride = use->dy.stride};
@@ -257,6 +258,7 @@ hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
 }
 
 hd_status hd__exec_cuda_tables(hd_exec_cuda *x, hd_ctx *ctx) {
+  x->input_calls = hd__exec_cuda_input_calls(x->plan);
   if (x->plan->trains)
     HD_TRY(upload_chunks(x, ctx));
   return upload(x, ctx, x->constants, x->plan->constants, x->plan->size.const_elems * (int64_t)sizeof(float));

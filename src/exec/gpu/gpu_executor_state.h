@@ -70,7 +70,7 @@ struct hd_exec_cuda {
   int32_t *host_bad;
   float *host_scores, *host_losses; /* evaluation */
   cuda_inlet inlet[HD_CUDA_INLETS];
-  int inlets, input_calls; /* in use; calls of the plan that may read the step's samples */
+  int inlets, input_calls; /* in use; hd__exec_cuda_input_calls */
   int64_t inlet_bytes;     /* that are copied for a step */
   cuda_native native;
 
@@ -166,8 +166,12 @@ void hd__exec_cuda_write_times(hd_exec_cuda *exec, int64_t number);
 hd_track *hd__exec_cuda_host_track(const hd_exec_cuda *exec); /* NULL without a profile */
 void hd__exec_cuda_trace_end(hd_exec_cuda *exec);
 
-/* Whether a place is that of the step's samples, which are in the inlet unless samples are resident. */
-bool hd__exec_cuda_is_input(const hd_exec_cuda *exec, const hd_place *place);
+/* Whether call `call` of the plan, or with their number the update, finds the step's samples at a place: they are in
+ * the inlet unless samples are resident, and later values may be where the plan has them. */
+bool hd__exec_cuda_is_input(const hd_exec_cuda *exec, const hd_place *place, int call);
+
+/* Calls from the first on before which none has written where the plan has its input; one more: none does. */
+int hd__exec_cuda_input_calls(const hd_plan *plan);
 
 /* Queues the copy of all results to the host. Whether the step of result `at` was finite; the first parameter whose
  * update was not, -1: none. */

@@ -106,5 +106,9 @@ hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t row
     return HD_OK;
   hd_cuda_cut bias = conv_db_matrix(&call->g, rows);
   const int64_t blocks = cuda_cut(&bias, HD_BLOCK_CHANNELS, 1, rows) * shards;
-  return launch_blocks(cuda, ctx, HD_CUDA_conv_db, &bias, blocks, call);
+  if (blocks > 0 && blocks <= INT32_MAX / HD_CUDA_BLOCK)
+    return launch_blocks(cuda, ctx, HD_CUDA_conv_db, &bias, blocks, call);
+  hd_cuda_call alone = *call;
+  alone.out[0] = NULL;
+  return launch_plain(cuda, ctx, op, rows, shards, &alone);
 }

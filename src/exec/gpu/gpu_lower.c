@@ -35,12 +35,11 @@ static bool is_same(const hd_place *a, const hd_place *b) {
   return a->where == b->where && a->offset == b->offset && a->stride == b->stride;
 }
 
-bool hd__exec_cuda_is_input(const hd_exec_cuda *x, const hd_place *place) {
-  return !x->data && is_same(place, &x->plan->io.input);
+bool hd__exec_cuda_is_input(const hd_exec_cuda *x, const hd_place *place, int call) {
+  return !x->data && call < x->input_calls && is_same(place, &x->plan->io.input);
 }
 
-/* Calls from the first on that find the samples where the plan has its input: until one writes there. */
-static int count_input_calls(const hd_plan *plan) {
+int hd__exec_cuda_input_calls(const hd_plan *plan) {
   const hd_place *input = &plan->io.input;
   for (int i = 0; i < plan->call_count; i++)
     for (int o = 0; o < HD_MAX_OUT; o++) {
@@ -49,21 +48,22 @@ static int count_input_calls(const hd_plan *plan) {
           input->offset < out->offset + out->row_bytes)
         return i + 1;
     }
-  return plan->call_count;
+  return plan->call_count + 1;
 }
 
 /* ---- Shards ---- */
 
 static hd_cuda_call arguments_of(const hd_exec_cuda *x, const hd_plan_call *planned, int inlet) {
-  const bool reads_input = planned - x->plan->calls < x->input_calls;
+  const int number = (int)(planned - x->plan->calls);
   hd_cuda_call call = {.g = *planned->geom,
                        .sums_stride = x->plan->size.direct_elems,
                        .step = x->inlet[inlet].gpu.step,
                        .node = planned->written};
   for (int i = 0; i < HD_MAX_IN; i++) {
-    call.in[i] = reads_input && hd__exec_cuda_is_input(x, &planned->in[i]) ? x->inlet[inlet].gpu.x
-                                                                           : resolve(x, &planned->in[i], inlet);
-    call.in_stride[i] = planned->in[i].stride;
+    const hd_place *in = &planned->in[i];
+    const bool of_all = in->where == HD_AT_PARAM || in->where == HD_AT_CONST || in->where == HD_AT_GATHERED;
+    call.in[i] = hd__exec_cuda_is_input(x, in, number) ? x->inlet[inlet].gpu.x : resolve(x, in, inlet);
+    call.in_stride[i] = of_all ? 0 : in->stride; /* a sample reads what belongs to all where the first does */
   }
   for (int i = 0; i < HD_MAX_OUT; i++) {
     call.out[i] = resolve(x, &planned->out[i], inlet);
@@ -345,7 +345,6 @@ hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
 }
 
 hd_status hd__exec_cuda_record(hd_exec_cuda *x, hd_ctx *ctx) {
-  x->input_calls = count_input_calls(x->plan);
   for (int i = 0; i < x->inlets; i++) {
     x->segments = 0;
     x->inlet[i].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[i].recorded);
