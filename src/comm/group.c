@@ -418,10 +418,11 @@ static hd_status share_buffer(hd_group_buffer *b, hd_group *g, hd_ctx *ctx, size
 }
 
 hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
+  *out = NULL;
+  HD_TRY(hd__group_check_process(g, ctx));
   if (g->gpu)
     return hd__gpu_group_alloc(out, g, ctx, bytes);
   hd_group_buffer *b = free_buffer(g), made = {0};
-  *out = NULL;
   if (!b || bytes > (SIZE_MAX >> 24)) {
     hd_group_all_gather(NULL, g, NULL, NULL, -1, HD_U8);
     return hd__fail(ctx, HD_E_USAGE,
@@ -450,6 +451,8 @@ hd_status hd_group_download(void *to, hd_group *g, hd_ctx *ctx, const void *from
 }
 
 void hd_group_free(hd_group *g, void *memory) {
+  if (hd__group_check_process(g, NULL) != HD_OK) /* a child's copy lasts as long as the child */
+    return;
   if (g->gpu) {
     hd__gpu_group_free(g, memory);
     return;

@@ -327,6 +327,8 @@ static hd_pool *make_pool(hd_pool_kind kind, int workers) {
 
 hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int workers) {
   *out = NULL;
+  if (kind != HD_POOL_THREADS && kind != HD_POOL_PROCESSES)
+    return hd__fail(ctx, HD_E_USAGE, "expected a pool of threads or of processes, found kind %d", (int)kind);
   if (workers < 0 || workers > HD_POOL_MAX_WORKERS)
     return hd__fail(ctx, HD_E_USAGE, "expected 0 to %d workers, found %d", HD_POOL_MAX_WORKERS, workers);
   if (kind == HD_POOL_PROCESSES && !hd__serves())

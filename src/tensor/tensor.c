@@ -175,7 +175,7 @@ bool hd__tensor_contiguous(const hd_tensor *x) {
 
 const char *hd__dtype_text(hd_dtype dtype) {
   static const char *const text[HD_DTYPE_COUNT] = {[HD_F32] = "float32", [HD_U8] = "uint8", [HD_I32] = "int32"};
-  return text[dtype];
+  return (int)dtype >= 0 && (int)dtype < HD_DTYPE_COUNT ? text[dtype] : "another type";
 }
 
 const char *hd__sizes_text(char text[HD_SIZES_TEXT_BYTES], int ndim, const int64_t *size) {

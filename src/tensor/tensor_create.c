@@ -54,11 +54,13 @@ hd_status hd_tensor_arange(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, double 
                     count);
   if (count < 0)
     count = 0;
-  for (int i = 0; i < 3 && i < count; i++) /* whole first and second elements make all whole */
-    HD_TRY(hd__value_fits(ctx, dtype, fma(i < 2 ? i : count - 1, step, start)));
   HD_TRY(hd__tensor_new(out, ctx, dtype, HD_DIMS((int64_t)count)));
+  hd_status status = HD_OK;
+  for (int i = 0; i < 3 && i < count; i++) /* whole first and second elements make all whole */
+    HD_THEN(status, hd__value_fits(ctx, dtype, fma(i < 2 ? i : count - 1, step, start)));
   range job = {.out = *out, .start = start, .step = step};
-  return hd__tensor_keep(out, hd__team_run(ctx, hd__block_count((int64_t)count), (int64_t)count, fill_range, &job));
+  HD_THEN(status, hd__team_run(ctx, hd__block_count((int64_t)count), (int64_t)count, fill_range, &job));
+  return hd__tensor_keep(out, status);
 }
 
 enum { UNIFORM, NORMAL }; /* the `node` of a random tensor */

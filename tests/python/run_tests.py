@@ -56,6 +56,13 @@ def test_events():
     assert {"log", "epoch", "eval", "saved"} <= set(kinds), kinds
     assert all(e.loss > 0 for e in events if e.kind == "step")
     assert all(e.lr == 0.001 and e.samples_per_s > 0 for e in events if e.kind == "log")
+    with heddle.Session("simplenet", (x, y), max_steps=2, out=path("later")) as session:
+        events.clear()
+        session.train(lambda event: events.append(event.kind))
+        gc.collect()
+        seen = len(events)
+        session.save()  # the function of train() is gone
+        assert len(events) == seen, events[seen:]
 
 
 def test_predict():

@@ -249,6 +249,12 @@ static void check_refused(const char *run) {
   for (int i = 0; i < 5; i++)
     refused += hd_generator_begin(g, ctx, "", 0, &bad[i]) == HD_E_USAGE;
   is_int(refused, 5, "a top_p or a count out of range is refused");
+  char text[HD_TOKEN_BYTES];
+  size_t bytes;
+  is_int(hd_generator_next(g, ctx, text, &bytes), HD_E_USAGE, "so is a text that was not begun");
+  is_int(hd_generator_begin(g, ctx, "ab\xff", 3, &(hd_generation){.temperature = 1}), HD_E_USAGE,
+         "a bad prompt is, too");
+  is_int(hd_generator_next(g, ctx, text, &bytes), HD_E_USAGE, "and no text follows it");
   hd_generator_destroy(g);
 }
 

@@ -259,6 +259,13 @@ static void try_buffers(member *m) {
     m->wrong += x[133] != want[0];
     free(own);
   }
+  shared[COUNT - 1] = 7;
+  const pid_t child = fork(); /* its copy is not the group's */
+  if (child == 0) {
+    hd_group_free(m->group, shared);
+    _exit(0);
+  }
+  m->wrong += child < 0 || waitpid(child, NULL, 0) != child || shared[COUNT - 1] != 7;
   hd_group_free(m->group, shared);
   for (int i = 0; i < HD_GROUP_BUFFERS + 3; i++) { /* entries are used again */
     m->wrong += hd_group_alloc((void **)&shared, m->group, &m->ctx, 8) != HD_OK;

@@ -242,6 +242,40 @@ static void test_many(hd_ctx *ctx) {
      before.resident_kib, after.resident_kib);
 }
 
+/* What an event's function did: how often it was called, and what its calls returned. */
+typedef struct seen {
+  hd_session *session;
+  hd_ctx *ctx;
+  int calls, refused, unlike;
+} seen;
+
+static void call_inside(void *user, const hd_event *event) {
+  seen *s = user;
+  double loss;
+  s->calls++;
+  s->refused += hd_session_step(&loss, s->session, s->ctx, 1) == HD_E_USAGE;
+  s->refused += hd_session_train(s->session, s->ctx, NULL, NULL) == HD_E_USAGE;
+  if (event->kind == HD_EVENT_STEP)
+    s->unlike += hd_session_evaluate(s->session, s->ctx) != HD_E_USAGE;
+}
+
+static void test_events(hd_ctx *ctx, const char *want) {
+  hd_ctx *inside;
+  hd_session *session = open_session(ctx, left, runs++);
+  if (!session || hd_ctx_create(&inside) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  seen s = {.session = session, .ctx = inside};
+  is_int(hd_session_train(session, ctx, call_inside, &s), HD_OK, "a session trains whose callback calls it");
+  is_int(s.refused, 2 * s.calls, "it neither trains nor steps in a callback");
+  is_int(s.unlike, 0, "nor evaluates in a step's");
+  is_str(hd_session_report(session)->weights_sha256, want, "and has the digest of a run without");
+  const int calls = s.calls;
+  is_int(hd_session_save(session, ctx), HD_OK, "it is saved once more");
+  is_int(s.calls, calls, "without a callback, which may be gone");
+  hd_session_destroy(session);
+  hd_ctx_destroy(inside);
+}
+
 int main(void) {
   const char *build = getenv("BUILDDIR");
   char command[2 * SCRATCH_PATH_BYTES], want[2][TEXT];
@@ -259,6 +293,7 @@ int main(void) {
   test_turns(ctx, want);
   test_threads(want);
   test_failed_step(ctx);
+  test_events(ctx, want[0]);
   test_counts(ctx);
   test_going_on(ctx);
   test_many(ctx);

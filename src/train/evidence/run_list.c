@@ -243,6 +243,8 @@ static void join_words(char *text, size_t bytes, const json_t *words) {
 
 const char *hd_runs_value(const hd_runs *runs, int64_t index, const char *key) {
   char *text = runs->last;
+  if (index < 0 || index >= runs->count)
+    return NULL;
   const hd_run_entry *run = &runs->run[index];
   const json_t *how = json_object_get(run->end, "end");
   if (!strcmp(key, "run"))

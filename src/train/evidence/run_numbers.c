@@ -138,6 +138,9 @@ static hd_status add_losses(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run)
 }
 
 hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t index, const char *key) {
+  if (index < 0 || index >= runs->count)
+    return hd__fail(ctx, HD_E_USAGE, "expected a run from 0 to %lld, found %lld", (long long)runs->count - 1,
+                    (long long)index);
   hd_run_entry *run = &runs->run[index];
   json_t *list = hd__runs_find(run, key);
   HD_TRY(hd__struct_check(ctx, out, sizeof *out, "hd_run_numbers"));

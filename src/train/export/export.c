@@ -69,6 +69,8 @@ static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *wri
 hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format format, const char *path) {
   HD_RELEASED(hd__trained_fini) hd_trained trained = {0};
   HD_CONFIG_OWNED *config = NULL;
+  if (format != HD_EXPORT_C && format != HD_EXPORT_ONNX)
+    return hd__fail(ctx, HD_E_USAGE, "expected HD_EXPORT_C or HD_EXPORT_ONNX, found format %d", (int)format);
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
   return export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path, checkpoint);

@@ -277,7 +277,9 @@ hd_status hd_generator_begin(hd_generator *g, hd_ctx *ctx, const char *prompt, s
   g->filled = (filled){0};
   g->written = 0;
   g->ahead = g->taken = 0;
-  HD_TRY(take_prompt(g, ctx, prompt, bytes));
+  const hd_status status = take_prompt(g, ctx, prompt, bytes);
+  g->filled.count = status == HD_OK ? g->filled.count : 0;
+  HD_TRY(status);
   if (g->filled.count > 0)
     return HD_OK;
   const int32_t newline = kind_of(g) == CHARACTERS ? find_name(g, "\n", 1) : kind_of(g) == BYTES ? '\n' : 0;
@@ -370,9 +372,12 @@ static hd_status write_ahead(hd_generator *g, hd_ctx *ctx) {
 }
 
 hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char *text, size_t *bytes) {
+  if (g->filled.count == 0)
+    return hd__fail(ctx, HD_E_USAGE, "expected a text that hd_generator_begin began, found none; call it first");
   memset(bytes, 0, (size_t)g->texts * sizeof *bytes);
-  if (g->taken == g->ahead)
-    HD_TRY(write_ahead(g, ctx));
+  const hd_status status = g->taken == g->ahead ? write_ahead(g, ctx) : HD_OK;
+  g->ahead = status == HD_OK ? g->ahead : g->taken; /* nothing was drawn */
+  HD_TRY(status);
   if (g->taken == g->bad)
     return hd__fail(ctx, HD_E_NOTFINITE, "expected finite scores, found NaN or infinity; the network is not trained");
   for (int32_t i = 0; i < g->texts; i++)

@@ -256,6 +256,8 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
 static hd_status check_kind(const hd_predictor *p, hd_ctx *ctx, const uint8_t *bytes, const float *floats,
                             int64_t count) {
   int32_t shape[3];
+  if (count < 0)
+    return hd__fail(ctx, HD_E_USAGE, "expected a number of samples from 0, found %lld", (long long)count);
   hd_predictor_input(shape, p);
   const hd_split all = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
                         .floats = floats,

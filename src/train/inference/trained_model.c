@@ -146,7 +146,7 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_sp
   hd__feed_leave_shift(out, t->plan->shifts);
   out->targets = t->targets.count > 0 ? &t->targets : NULL;
   HD_TRY(hd__views_open(out, ctx, t->tta, "the data"));
-  if (hd__feed_scratch_bytes(out) <= t->fetch_bytes)
+  if (t->exec && hd__feed_scratch_bytes(out) <= t->fetch_bytes)
     return HD_OK;
   hd__exec_destroy(t->exec);
   t->exec = NULL;

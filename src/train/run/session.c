@@ -442,11 +442,7 @@ static hd_status end_history(hd_session *s, hd_ctx *ctx, hd_status status) {
   return status != HD_OK || wrote == HD_OK ? status : hd__fail(ctx, wrote, "%s", quiet.message);
 }
 
-hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
-  HD_ROUNDING_TO_NEAREST;
-  HD_TRY(hd__session_check_process(s, ctx));
-  s->report.on_event = on_event;
-  s->report.user = user;
+static hd_status train_to_end(hd_session *s, hd_ctx *ctx) {
   hd_status status = hd__agree_on_end(s, ctx, s->run.steps_in_all);
   if (status == HD_E_USAGE) /* of all ranks, which may go on */
     return status;
@@ -457,6 +453,18 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
   if (status == HD_OK && hd__device_note_idle(s))
     note(s, s->report.device_note);
   return hd__session_writes(s) ? end_history(s, ctx, status) : status;
+}
+
+hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
+  HD_ROUNDING_TO_NEAREST;
+  HD_TRY(hd__session_check_idle(s, ctx));
+  s->report.on_event = on_event;
+  s->report.user = user;
+  s->run.trains = true;
+  const hd_status status = train_to_end(s, ctx);
+  s->run.trains = false;
+  s->report.on_event = NULL; /* it and its `user` may not outlive the call */
+  return status;
 }
 
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
@@ -477,16 +485,17 @@ static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t end) {
 
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
   HD_ROUNDING_TO_NEAREST;
-  HD_TRY(hd__session_check_process(s, ctx));
+  HD_TRY(hd__session_check_idle(s, ctx));
   const int64_t left = s->run.steps_in_all - s->run.counters.step;
   const int64_t end = s->run.counters.step + (steps < left ? steps : left);
-  s->report.on_event = NULL;
   s->run.call_loss_sum = 0;
   s->run.call_divisor = 0;
   hd_status status = hd__agree_on_end(s, ctx, end);
   if (status == HD_E_USAGE) /* of all ranks, which may go on */
     return status;
+  s->run.trains = true;
   HD_THEN(status, take_steps(s, ctx, end));
+  s->run.trains = false;
   status = conclude(s, ctx, status);
   if (loss)
     *loss = s->run.call_divisor > 0 ? s->run.call_loss_sum / s->run.call_divisor : NAN;

@@ -42,6 +42,7 @@ typedef struct session_run {
   int64_t earlier_steps, earlier_epochs; /* of runs that it goes on from (hd_session_go_on) */
   bool rehearses;                        /* as its use says */
   bool second_stage;                     /* what --unfreeze names is trained */
+  bool trains;                           /* hd_session_train or hd_session_step has not returned */
   bool steps;                            /* are running */
   bool lr_is_set;                        /* by the program: */
   double lr_scale;                       /* the factor of the schedules' learning rates */
@@ -162,6 +163,9 @@ static inline bool hd__session_has_metric(const hd_session *s) {
 
 /* HD_E_USAGE in a child of the process that created the session. */
 hd_status hd__session_check_process(const hd_session *session, hd_ctx *ctx);
+
+/* The same, and HD_E_USAGE in a callback of a session that is training. */
+hd_status hd__session_check_idle(const hd_session *session, hd_ctx *ctx);
 
 /* Whether this rank writes the run's folder. */
 bool hd__session_writes(const hd_session *session);

@@ -114,7 +114,7 @@ hd_device hd_session_device(const hd_session *s) { return s->compute.device.name
 hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
   char here[HD_DEVICE_TEXT_BYTES], there[HD_DEVICE_TEXT_BYTES];
   hd_run_device opened;
-  HD_TRY(hd__session_check_process(s, ctx));
+  HD_TRY(hd__session_check_idle(s, ctx));
   if (s->compute.device.count == 1 &&
       !strcmp(hd_device_text(here, hd_session_device(s)), hd_device_text(there, device)))
     return HD_OK;

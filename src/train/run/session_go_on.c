@@ -19,7 +19,7 @@ static bool is_constant(const hd_schedule *schedule) {
 }
 
 static hd_status check(hd_session *s, hd_ctx *ctx, int64_t epochs) {
-  HD_TRY(hd__session_check_process(s, ctx));
+  HD_TRY(hd__session_check_idle(s, ctx));
   if (s->run.counters.step > 0 || *s->run.settings->resume || epochs < 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "expected a session before its first step to go on from another run, and epochs from 0, found %s",

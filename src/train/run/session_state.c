@@ -7,6 +7,14 @@
 #include "platform/thread_start.h"
 #include "train/records/loss_score.h"
 
+hd_status hd__session_check_idle(const hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_check_process(s, ctx));
+  return !s->run.trains ? HD_OK
+                        : hd__fail(ctx, HD_E_USAGE,
+                                   "expected a session that is idle, found one that is training, in a callback of its "
+                                   "own; wait until hd_session_train or hd_session_step returns");
+}
+
 hd_status hd__session_check_process(const hd_session *s, hd_ctx *ctx) {
   return s->process == hd__this_process()
              ? HD_OK

@@ -177,7 +177,7 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
 
 hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
   HD_ROUNDING_TO_NEAREST;
-  HD_TRY(hd__session_check_process(s, ctx));
+  HD_TRY(s->run.steps ? hd__session_check_idle(s, ctx) : hd__session_check_process(s, ctx));
   if (s->run.evaluated_step == s->run.counters.step)
     return HD_OK;
   const double began_s = hd__clock_s();

@@ -39,6 +39,7 @@ static hd_status append(hd_model *model, hd_ctx *ctx, const char *line) {
 hd_status hd_model_create(hd_model **out, hd_ctx *ctx, const char *name, int32_t channels, int32_t height,
                           int32_t width) {
   char head[2 * MAX_NAME_BYTES];
+  *out = NULL;
   HD_TRY(check_name(ctx, name, "model"));
   snprintf(head, sizeof head, "model: \"%s\"\ninput: [%d, %d, %d]\nlayers:", name, channels, height, width);
   hd_model *model = *out = hd__calloc(1, sizeof *model);
