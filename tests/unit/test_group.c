@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/wait.h>
 
 #include "comm/mailbox.h"
 #include "comm/rank_sums.h"
