@@ -185,8 +185,8 @@ HD_API void hd_session_destroy(hd_session *session);
  * finished and the state saved. HD_E_NOTFINITE: the last good checkpoint is untouched. */
 HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn *on_event, void *user);
 
-/* Of a session, an event's function may call hd_session_stop, hd_session_save and what only reads; at EPOCH and EVAL also
- * hd_session_evaluate and hd_session_set_lr. Others are HD_E_USAGE there.
+/* Of a session, an event's function may call hd_session_stop, hd_session_save and what only reads; at EPOCH and EVAL
+ * also hd_session_evaluate and hd_session_set_lr. Others are HD_E_USAGE there.
  *
  * Like hd_session_train, but trains `steps` more steps (1 or more; fewer at the run's end), without a callback.
  * Evaluates and saves at the end of an epoch and of the run, as hd_session_train does. *loss (may be NULL) gets the
