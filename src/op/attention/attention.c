@@ -40,6 +40,12 @@ static hd_status shapes(hd_op_shapes *s) {
   s->geom.attention.key_heads = s->attrs->key_heads;
   s->geom.attention.causal = s->attrs->causal;
   s->geom.attention.dropout = s->attrs->p;
+  const int64_t places = (int64_t)s->geom.hi * s->geom.wi, draws = (places + 3) / 4; /* of four numbers, for a query */
+  if (s->attrs->p > 0 && places * draws > (int64_t)UINT32_MAX / heads)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': attention expects dropout in at most %u draws of a sample, found %d heads of %lld "
+                    "places, which would share theirs; leave the dropout out, or use fewer heads or places",
+                    s->layer, UINT32_MAX, heads, (long long)places);
   return HD_OK;
 }
 

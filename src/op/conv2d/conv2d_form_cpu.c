@@ -13,8 +13,15 @@
 enum { FORM_WIDTH = ACC_GROUPS >= 24 ? 3 : 1, FORM_HEIGHT = ACC_GROUPS >= 24 ? 8 : ACC_GROUPS, STRIP = 48 };
 
 /* What is worth forming: the more weights for the windows of a sample the better, and tiles that stay in a near
- * cache. */
-enum { FEW_WINDOWS = 64, FEW_TILES = 4, WIDE_CHANNELS = 16, MANY_WEIGHTS = 64 << 10, WEIGHTS_TO_SQUARE = 512 };
+ * cache. The pixels of a whole batch are copied. */
+enum {
+  FEW_WINDOWS = 64,
+  MOST_PIXELS = 16 * FEW_WINDOWS,
+  FEW_TILES = 4,
+  WIDE_CHANNELS = 16,
+  MANY_WEIGHTS = 64 << 10,
+  WEIGHTS_TO_SQUARE = 512
+};
 
 static int has_few_tiles(const hd_geom *g) {
   const int side = hd_winograd_side(g);
@@ -24,8 +31,9 @@ static int has_few_tiles(const hd_geom *g) {
 static int forms(const hd_geom *g) {
   const int64_t windows = (int64_t)g->hp * g->wp, weights = (int64_t)g->ci * g->co * g->window.kh * g->window.kw;
   return g->conv.pool == 1 && g->conv.groups == 1 && !hd_geom_is_dilated(g) && g->ci >= WIDE_CHANNELS &&
-         windows <= FEW_WINDOWS && weights >= MANY_WEIGHTS && weights >= WEIGHTS_TO_SQUARE * windows * windows &&
-         16 * g->window.kh * g->window.kw <= HD_FORM_ELEMS && has_few_tiles(g);
+         windows <= FEW_WINDOWS && (int64_t)g->hi * g->wi <= MOST_PIXELS && weights >= MANY_WEIGHTS &&
+         weights >= WEIGHTS_TO_SQUARE * windows * windows && 16 * g->window.kh * g->window.kw <= HD_FORM_ELEMS &&
+         has_few_tiles(g);
 }
 
 /* Windows from .. to - 1 along an axis: those that have a tap inside the image. */
