@@ -227,6 +227,9 @@ class Heddle:
         folder = os.path.join(self.scratch, "noise-%s-%d" % (os.path.basename(model), batch))
         if not os.path.isdir(folder):
             shape, layers = read_model(model)
+            if isinstance(shape, str) or isinstance(classes_of(layers), str):
+                sys.exit("heddle: %s: expected numbers as 'input' and as outputs of the last layer, found those of "
+                         "the data; write numbers into a copy" % model)
             os.mkdir(folder)
             for part, count in (("train", NOISE_BATCHES * batch), ("test", 64)):
                 write_npy(os.path.join(folder, "x_%s.npy" % part), [count, *shape], os.urandom(count * prod(shape)))
