@@ -125,7 +125,9 @@ static void check_apart(walk *w, const hd_node *node) {
 
 static void check_call(walk *w, const hd_plan_call *call) {
   const hd_node *node = &w->plan->graph->nodes[call->node];
-  if (call->op != node->op || (!call->per_shard && hd__op_info(node->op)->class != HD_CLASS_ROWS))
+  const bool per_shard = hd__op_info(node->op)->class != HD_CLASS_ROWS ||
+                         hd_kernels_for(w->plan->kernels, node->op, &node->geom)->per_shard[node->op];
+  if (call->op != node->op || call->per_shard != per_shard)
     hd__plan_fault(w->finding, "the call of %s differs from its node", node->name);
   const int segment = w->plan->nodes[call->node].segment;
   if (call->stage != w->plan->nodes[call->node].stage)

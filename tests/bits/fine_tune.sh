@@ -72,6 +72,8 @@ check "a second stage" 11c94f1be3caa4907f390ba32d52b6ded9f6c52736985f309b0fb0c24
   --freeze '*' --unfreeze 'conv4.*,bn4.*,fc1.*@1' --lr-scale 0.3
 check "a second stage of biases alone, with stored statistics" \
   4ebf6da6bf8bf22714a6d67e4370dfdf81fd8eb92c5c974d271edd6f1dbb1df4 --freeze '*' --unfreeze '*.bias@1'
+check "a second stage of the weights of norms, with stored statistics" \
+  2879cd68981fdf854d761259c8fcdfb3c953eaf3e40f1e4299500a13caa57c46 --freeze '*' --unfreeze 'bn*.weight@1'
 check "a second stage of all layers" 20b820ed2dc8826f17362bf4038a8c57b8530079a9815d33a631132b218ca882 \
   --freeze '*' --unfreeze '*@2' --optimizer sgd --momentum 0.9 --ema 0.9
 echo "1..$count"

@@ -27,6 +27,26 @@ if gpu=$(gpu_arch "$folder"); then
       else result fail "$name" "expected 10 $wanted, found $found $(cat "$folder/err")"; fi
     done
   done
+  for device in cpu cuda; do
+    "$HEDDLE" train --model "$SRCDIR/tests/bits/gpu_reuse.yaml" --data random:1x12x12 --max-steps 3 --workers 1 \
+      --threads 1 --device $device --json --out "$folder/reuse-$device" >"$folder/json" 2>"$folder/err"
+    found=$(value weights_sha256 "$folder/json")
+    [ "$found" = 3ec21d25b33939324c8ddfd178013b12ae74b460722f060c40c527e39366d26c ]
+    result $? "a value where the samples were, $device" "found $found $(cat "$folder/err")"
+  done
+  # stored statistics with trained weights: those that fine_tune.sh has on a CPU
+  model=$SRCDIR/tests/bits/fine_tune.yaml
+  mkdir "$folder/labels"
+  "$BUILDDIR/tests/bits/make_idx" "$folder/labels" 138 50
+  same="--model $model --data $folder/labels --batch 32 --seed 7 --lr 0.01 --json"
+  # shellcheck disable=SC2086
+  "$HEDDLE" train $same --epochs 2 --out "$folder/first" >"$folder/json" 2>"$folder/err"
+  # shellcheck disable=SC2086
+  "$HEDDLE" train $same --init "$folder/first/last/model.safetensors" --head auto --epochs 3 --freeze '*' \
+    --unfreeze 'bn*.weight@1' --device cuda --out "$folder/tuned" >"$folder/json" 2>"$folder/err"
+  found=$(value weights_sha256 "$folder/json")
+  [ "$found" = 2879cd68981fdf854d761259c8fcdfb3c953eaf3e40f1e4299500a13caa57c46 ]
+  result $? "weights of norms with stored statistics" "found $found $(cat "$folder/err")"
 else
   result skip "a GPU: $gpu"
 fi

@@ -76,7 +76,7 @@ png_head() { od -An -tu1 -j16 -N10 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 +
   says "expected samples of one size" "sizes/train/images/000.png: 16x16 and " "001.png: 22x20" "resize: [64, 64]"
   printf '\357\273\277ground\n\ndisc\nbar\n\n' >sizes/classes.txt
   fails 1 data sizes
-  says "sizes/classes.txt" "a name in each line" "in front of 'disc"
+  says "sizes/classes.txt" "a name in each line" "in front of 'disc':"
   printf '\357\273\277ground\r\ndisc\r\nbar\r\n\r\n' >sizes/classes.txt
   "$HEDDLE" train --model unet-small --data sizes --epochs 6 --lr 0.01 --batch 16 --out r --json \
     --transforms '[horizontal_flip, {resize: [16, 16]}, to_float, normalise]' >out

@@ -40,7 +40,7 @@ hd_status hd__dataset_note(hd_dataset *out, hd_ctx *ctx, const char *fmt, ...) {
 
 /* ---- Names of classes ---- */
 
-enum { MOST_BYTES = 1 << 16 };
+enum { MOST_BYTES = 1 << 16, SHOWN = 40 };
 
 /* The number of lines that are not empty. */
 static int count_lines(const hd_mapping *file) {
@@ -67,9 +67,9 @@ static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const 
     const size_t length = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
     if (length > 0 && gap)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected a name in each line, found none in front of '%.40s': lines are numbered as classes "
+                      "%s: expected a name in each line, found none in front of '%.*s': lines are numbered as classes "
                       "are; remove the empty line or name the class",
-                      path, at);
+                      path, length < SHOWN ? (int)length : SHOWN, at);
     gap = gap || length == 0;
     if (length > 0 && out->count < count) {
       hd__utf8_clean(to, length + 1, at, length);
