@@ -221,10 +221,10 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
 plan_models = allconv char-lstm cifar-94 cnn gpt-nano lenet5 linear llama-nano mlp mnist-99 regression resnet
-bits_networks = activations deep ended gpu_reuse groups large llama losses mixed mixed_samples native norm optimizers patches \
-  pixels probabilities resized rules several signal smooth shard_norm shard_norms shared soft text tiles tiny \
-  transforms fine_tune states units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish \
-  two_lstm two_gru heads
+bits_networks = activations deep ended gpu_reuse groups large llama losses mixed mixed_samples native norm \
+  optimizers patches pixels probabilities resized rules several signal smooth shard_norm shard_norms shared soft \
+  text tiles tiny transforms fine_tune states units upsampled wide preact bn3 conv_swish_norm norm_after_flatten \
+  two_norms_swish two_lstm two_gru heads
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older
 
