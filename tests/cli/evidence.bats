@@ -461,11 +461,12 @@ earlier() {
   changed "a chain of" 's/"step": 2,/"step": 3,/'
 }
 
-# stopped_verify SIGNAL CODE: a verification that gets the signal says so in one line, and leaves no folder.
+# stopped_verify SIGNAL CODE: a verification that gets the signal says so in one line, and leaves no folder. --plain: it
+# takes ten seconds, so that it has not ended when the signal comes.
 stopped_verify() {
   local code=0
   mkdir -p scratch
-  TMPDIR=$PWD/scratch "$HEDDLE" verify long >out 2>err &
+  TMPDIR=$PWD/scratch "$HEDDLE" verify --plain long >out 2>err &
   CHILD=$!
   until [ -n "$(ls scratch)" ]; do sleep 0.02; done
   kill -"$1" "$CHILD"
@@ -477,7 +478,7 @@ stopped_verify() {
 }
 
 @test "verify that is stopped says so, and leaves nothing" {
-  "$HEDDLE" train $TINY --max-steps 12000 --out long >out 2>err
+  "$HEDDLE" train $TINY --max-steps 12000 --epochs 300 --out long >out 2>err
   "$HEDDLE" certify long >out
   stopped_verify TERM 143
   [ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status) & 1)) -ne 0 ] || stopped_verify HUP 129
