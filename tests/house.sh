@@ -59,6 +59,8 @@ lost() {
   done
 }
 found=$(lost "$SRCDIR/docs/tour.md")
+named=$(grep -c '^| `[a-z0-9_/.]*` | `' "$SRCDIR/docs/tour.md")
+[ "$named" -ge 10 ] || found="expected tables of files and functions, found $named rows"
 if [ -z "$found" ]; then echo "ok 6 - the tour names files and functions that are there"; else
   echo "not ok 6 - the tour names files and functions that are there"
   echo "$found" | sed 's/^/# /'

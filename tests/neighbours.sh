@@ -47,7 +47,7 @@ start_stranger cpus
 result $? "where another user holds the names of CPUs a run has the same digest" "$(cat cpus.txt)"
 end_stranger
 
-RANK=0 WORLD_SIZE=2 MASTER_PORT=29577
+RANK=0 WORLD_SIZE=2 MASTER_PORT=$$
 export RANK WORLD_SIZE MASTER_PORT
 start_stranger ranks
 "$HEDDLE" train $tiny --stall-timeout 60 --out held >held0.txt 2>held0.err &

@@ -47,11 +47,20 @@ size_t hd__utf8_shown(const char *text, size_t length) {
   return control || reorders(code) ? 0 : bytes;
 }
 
+static bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); }
+
+/* Whether there stands \xHH, which is how another byte is written. */
+static bool reads_as_escape(const char *text, size_t length) {
+  return length >= 4 && text[0] == '\\' && text[1] == 'x' && is_hex(text[2]) && is_hex(text[3]);
+}
+
 /* Copies text; a byte that is not shown becomes '?', or \xHH. */
 static void copy_shown(char *out, size_t bytes, const char *text, size_t length, bool escapes) {
   size_t at = 0;
   for (size_t i = 0; i < length;) {
-    const size_t good = hd__utf8_shown(text + i, length - i), step = good ? good : escapes ? strlen("\\xHH") : 1;
+    const bool other = escapes && reads_as_escape(text + i, length - i);
+    const size_t good = other ? 0 : hd__utf8_shown(text + i, length - i);
+    const size_t step = good ? good : escapes ? strlen("\\xHH") : 1;
     if (at + step >= bytes)
       break;
     if (good)

@@ -226,6 +226,10 @@ void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here) {
   }
 }
 
+void hd__store_clear_packed(hd_store *store) {
+  memset(store->packed, 0, (size_t)store->directory->packed_elems * sizeof *store->packed);
+}
+
 void hd__store_unpack(hd_store *store) {
   if (!store->segment.held)
     hd__segment_discard(store->packed, (size_t)store->directory->packed_elems * sizeof *store->packed);

@@ -81,6 +81,9 @@ void hd__store_set_version(hd_store *store, uint64_t version);
  * the other buffer, and into the averages; of the stages that are here (NULL: all are). */
 void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here);
 
+/* Zeros for the packed copies of another plan, whose padding lies elsewhere. */
+void hd__store_clear_packed(hd_store *store);
+
 /* Gives the memory of the packed copies back, until hd__store_pack writes them again, if no other process has it. */
 HD_TOOLS_API void hd__store_unpack(hd_store *store);
 

@@ -30,7 +30,8 @@ static hd_status check(hd_ctx *ctx, const hd_custom_op *op) {
   if (!is_name(op->name))
     return hd__fail(ctx, HD_E_USAGE, "expected the name of an operation, 1 to %d letters, digits and '_', found '%s'",
                     MAX_NAME_BYTES, op->name ? op->name : "");
-  if (hd__op_find(op->name) < HD_OP_COUNT || hd__custom_op_find(ctx, op->name))
+  if (hd__op_find(op->name) < HD_OP_COUNT || hd__op_find_line(op->name) < HD_OP_COUNT ||
+      hd__custom_op_find(ctx, op->name))
     return hd__fail(ctx, HD_E_USAGE, "expected a new name for an operation, found '%s' again; choose another",
                     op->name);
   if (op->inputs < 1 || op->inputs > HD_CUSTOM_OP_INPUTS || !op->forward || !op->backward)

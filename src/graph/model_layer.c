@@ -135,15 +135,6 @@ static void list_layers(char *list, size_t bytes) {
       hd__line_add(&l, "%s%s", l.length == 0 ? "" : op == last ? " or " : ", ", hd__op_info(op)->name);
 }
 
-/* Layers over signals, channels x length: those over images that are a row of pixels. */
-static const struct line {
-  const char *name;
-  hd_op op;
-} lines[] = {{"conv1d", HD_OP_conv2d},
-             {"conv_transpose1d", HD_OP_conv_transpose2d},
-             {"max_pool1d", HD_OP_max_pool2d},
-             {"avg_pool1d", HD_OP_avg_pool2d}};
-
 /* Down, a layer over signals does nothing: each setting of two sides is its smallest number there. */
 static hd_status lay_along(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_op_setting *settings) {
   for (const hd_op_setting *s = settings; s->key; s++) {
@@ -165,13 +156,9 @@ hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *la
   if (!node)
     return hd__yaml_fail(ctx, layer, "expected 'op: NAME' in layer '%s', found none; add it", layer->key);
   HD_TRY(hd__yaml_text(&name, ctx, node));
-  hd_op op = hd__op_find(name);
-  bool line = false;
-  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    if (!strcmp(name, lines[i].name)) {
-      op = lines[i].op;
-      line = true;
-    }
+  const hd_op over_line = hd__op_find_line(name);
+  const bool line = over_line < HD_OP_COUNT;
+  const hd_op op = line ? over_line : hd__op_find(name);
   if (is_layer(op)) {
     const hd_op_rule *rule = hd__op_info(op)->rule;
     *out = (hd_layer_form){op, rule->fewest, rule->most, rule->settings, line};

@@ -42,6 +42,20 @@ hd_op hd__op_find(const char *name) {
   return op;
 }
 
+hd_op hd__op_find_line(const char *name) {
+  static const struct line {
+    const char *name;
+    hd_op op;
+  } lines[] = {{"conv1d", HD_OP_conv2d},
+               {"conv_transpose1d", HD_OP_conv_transpose2d},
+               {"max_pool1d", HD_OP_max_pool2d},
+               {"avg_pool1d", HD_OP_avg_pool2d}};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (!strcmp(name, lines[i].name))
+      return lines[i].op;
+  return HD_OP_COUNT;
+}
+
 int64_t hd__op_flops(hd_op op, const hd_geom *g) {
   const hd_op_info *info = &table[op];
   return info->rule->flops_of ? info->rule->flops_of(g, info->role)

@@ -282,6 +282,10 @@ typedef struct hd_op_info {
 
 HD_TOOLS_API const hd_op_info *hd__op_info(hd_op op);
 hd_op hd__op_find(const char *name); /* HD_OP_COUNT: there is none */
+
+/* The same of layers over signals, channels x length, which are rows of pixels: conv1d is conv2d. */
+hd_op hd__op_find_line(const char *name);
+
 HD_TOOLS_API int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 int64_t hd__op_macs(hd_op op, const hd_geom *geom);
 

@@ -14,6 +14,7 @@
  * node itself may by then read copies, which belong to an earlier segment.
  *
  * Values that deferred gradients read stay in batch memory: those are formed after all segments. */
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,8 +23,12 @@
 
 /* A value of the graph that the pass was given. */
 typedef struct original {
-  bool dispensable;
+  bool dispensable;  /* later segments read it, and compute it again */
+  bool kept;         /* later segments read it in batch memory, though its node is cheap */
   int in[HD_MAX_IN]; /* the inputs of its producer */
+  int until;         /* the last segment that can have it */
+  int stage;         /* of the cheap nodes that compute it; NONE: several */
+  int depth;         /* of the cheap nodes that compute it from batch memory; 0: none do */
   int copy;          /* the copy of the current segment, or NONE */
 } original;
 
@@ -35,7 +40,8 @@ typedef struct copies {
   int count;
 } copies;
 
-enum { NONE = -1 };
+/* A value that more nodes in a row compute is kept: each segment of the chain would compute all of it again. */
+enum { NONE = -1, MAX_DEPTH = 8 };
 
 static bool is_cheap(const hd_node *node) {
   const hd_op_info *info = hd__op_info(node->op);
@@ -55,37 +61,27 @@ static bool reads(const hd_node *node, int value) {
   return false;
 }
 
-/* Whether a node of this segment or a later one reads the value. */
-static bool is_read_from(const hd_plan *plan, int value, int segment) {
+/* The last segment that reads the value, or NONE. */
+static int last_reader(const hd_plan *plan, int value) {
+  int last = NONE;
   for (int i = 0; i < plan->graph->node_count; i++)
-    if (plan->nodes[i].segment >= segment && reads(&plan->graph->nodes[i], value))
-      return true;
-  return false;
+    if (plan->nodes[i].segment > last && reads(&plan->graph->nodes[i], value))
+      last = plan->nodes[i].segment;
+  return last;
 }
 
 /* Whether a segment can have the value: it is in batch memory, because something reads it there or later, or cheap
- * nodes compute it from such values. */
-static bool can_have(const hd_plan *plan, int value, int segment, int stage) {
-  const hd_graph *graph = plan->graph;
-  const hd_node *producer = producer_of(graph, value);
-  const hd_value_kind kind = graph->values[value].kind;
-  if (kind != HD_VALUE_ROWS && kind != HD_VALUE_INPUT)
-    return true;
-  if (!producer || !is_cheap(producer))
-    return is_read_from(plan, value, segment);
-  bool all = plan->nodes[producer - graph->nodes].stage == stage;
-  for (int k = 0; k < HD_MAX_IN && all; k++)
-    all = producer->in[k] < 0 || can_have(plan, producer->in[k], segment, stage);
-  return all;
+ * nodes of the same stage compute it from such values. */
+static bool can_have(const original *value, int segment, int stage) {
+  return segment <= value->until && (value->depth == 0 || value->stage == stage);
 }
 
 /* Whether later segments read the value, and all of them can have it without batch memory. */
-static bool is_dispensable(const hd_plan *plan, int value) {
+static bool is_dispensable(const original *values, const hd_plan *plan, int value) {
   const hd_graph *graph = plan->graph;
   const hd_node *producer = producer_of(graph, value);
   bool later = false;
-  if (!producer || !is_cheap(producer) || value == graph->logits ||
-      hd__graph_is_gradient(graph, graph->values[value].producer))
+  if (value == graph->logits || hd__graph_is_gradient(graph, graph->values[value].producer))
     return false;
   const hd_plan_node *made = &plan->nodes[producer - graph->nodes];
   for (int i = 0; i < graph->node_count; i++) {
@@ -93,11 +89,41 @@ static bool is_dispensable(const hd_plan *plan, int value) {
     if (!reads(&graph->nodes[i], value))
       continue;
     if (hd__plan_defers(plan, &graph->nodes[i]) || node->by_outputs || node->whole || graph->nodes[i].view ||
-        (node->segment > made->segment && !can_have(plan, value, node->segment, node->stage)))
+        (node->segment > made->segment && !can_have(&values[value], node->segment, node->stage)))
       return false;
     later |= node->segment > made->segment;
   }
   return later;
+}
+
+/* Fills in a value whose inputs are filled in. */
+static void trace_back(original *values, const hd_plan *plan, int value) {
+  const hd_graph *graph = plan->graph;
+  const hd_node *producer = producer_of(graph, value);
+  const hd_value_kind kind = graph->values[value].kind;
+  original *of = &values[value];
+  *of = (original){.until = INT_MAX, .stage = producer ? plan->nodes[producer - graph->nodes].stage : NONE};
+  if (producer)
+    memcpy(of->in, producer->in, sizeof of->in);
+  if (kind != HD_VALUE_ROWS && kind != HD_VALUE_INPUT)
+    return;
+  if (!producer || !is_cheap(producer)) {
+    of->until = last_reader(plan, value);
+    return;
+  }
+  of->depth = 1;
+  for (int k = 0; k < HD_MAX_IN; k++) {
+    const original *from = of->in[k] < 0 ? NULL : &values[of->in[k]];
+    if (!from)
+      continue;
+    of->until = from->until < of->until ? from->until : of->until;
+    if (from->depth > 0 && from->stage != of->stage)
+      of->stage = NONE;
+    if (!from->kept && from->depth >= of->depth)
+      of->depth = from->depth + 1;
+  }
+  of->dispensable = of->depth <= MAX_DEPTH && is_dispensable(values, plan, value);
+  of->kept = !of->dispensable && last_reader(plan, value) > plan->nodes[producer - graph->nodes].segment;
 }
 
 /* Inserts a node like `like` at `index`, into the segment and stage of the node there. */
@@ -133,7 +159,7 @@ static hd_status copy(copies *c, int value, int *index) {
   for (int k = 0; k < HD_MAX_IN; k++) {
     const hd_node *made = in[k] < 0 ? NULL : producer_of(graph, in[k]);
     if (!made || graph->values[in[k]].kind != HD_VALUE_ROWS || !is_cheap(made) ||
-        (!c->values[in[k]].dispensable && is_read_from(c->plan, in[k], c->segment)))
+        (!c->values[in[k]].dispensable && last_reader(c->plan, in[k]) >= c->segment))
       continue;
     HD_TRY(copy(c, in[k], index));
     in[k] = c->values[in[k]].copy;
@@ -165,12 +191,13 @@ hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx) {
   const int count = plan->graph->value_count;
   HD_OWNED original *values = hd__calloc((size_t)count, sizeof *values);
   HD_TRY(HD_ALLOCATED(values, ctx, "out of memory while computing values again"));
-  for (int v = 0; v < count; v++) {
-    const hd_node *producer = producer_of(plan->graph, v);
-    values[v].dispensable = is_dispensable(plan, v);
-    if (producer)
-      memcpy(values[v].in, producer->in, sizeof producer->in);
-  }
+  for (int v = 0; v < count; v++)
+    if (plan->graph->values[v].producer < 0)
+      trace_back(values, plan, v);
+  for (int i = 0; i < plan->graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_OUT; k++)
+      if (plan->graph->nodes[i].out[k] >= 0)
+        trace_back(values, plan, plan->graph->nodes[i].out[k]);
   for (int s = 1; s < plan->segments; s++)
     HD_TRY(rewrite(&(copies){.plan = plan, .ctx = ctx, .segment = s, .values = values, .count = count}));
   return HD_OK;

@@ -40,10 +40,19 @@ static bool has_params(const hd_graph *graph, const hd_node *node) {
   return false;
 }
 
+/* Whether a layer as written begins here: some are several nodes. */
+static bool begins(const hd_graph *graph, int node) {
+  return node == 0 || graph->nodes[node - 1].written != graph->nodes[node].written;
+}
+
+static bool adds_params(const hd_graph *graph, int node) {
+  return begins(graph, node) && has_params(graph, &graph->nodes[node]);
+}
+
 int hd__stages_most(const hd_graph *graph) {
   int count = 0;
   for (int i = 0; i < forward_nodes(graph); i++)
-    count += has_params(graph, &graph->nodes[i]);
+    count += adds_params(graph, i);
   return count;
 }
 
@@ -55,14 +64,15 @@ static double estimate(const hd_graph *graph, const hd_node *node) {
   return cost;
 }
 
-/* The cost of a forward node with its gradients. */
+/* The cost of a forward node; the first of a layer has that of its gradients, too. */
 static double cost_of(const hd_graph *graph, int node, const double *cost) {
   double sum = 0;
   const int written = graph->nodes[node].written;
+  const bool first = begins(graph, node);
   if (cost)
-    return cost[written];
+    return first ? cost[written] : 0;
   for (int i = 0; i < graph->node_count; i++)
-    if (graph->nodes[i].written == written && (i == node || hd__graph_is_gradient(graph, i)))
+    if (graph->nodes[i].written == written && (i == node || (first && hd__graph_is_gradient(graph, i))))
       sum += estimate(graph, &graph->nodes[i]);
   return sum;
 }
@@ -80,7 +90,7 @@ static void sum_costs(prefix *sum, const hd_graph *graph, int nodes, const doubl
   for (int n = 0; n < nodes; n++)
     sum[n + 1] =
         (prefix){.cost = sum[n].cost + cost_of(graph, n, cost),
-                 .params = sum[n].params + has_params(graph, &graph->nodes[n]),
+                 .params = sum[n].params + adds_params(graph, n),
                  .written = sum[n].written > graph->nodes[n].written ? sum[n].written : graph->nodes[n].written};
 }
 

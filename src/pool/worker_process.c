@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,8 @@ static pid_t pool_of(void) {
   return text && strtol(text, NULL, 10) == (long)maker ? maker : 0;
 }
 
+static void close_socket(void) { close(HD_SPAWN_FD); }
+
 void hd_pool_serve(const hd_task *tasks, int count) {
   served = tasks;
   served_count = count;
@@ -101,6 +104,7 @@ void hd_pool_serve(const hd_task *tasks, int count) {
     exit(EXIT_FAILURE);
   /* A process that a task starts must not keep the socket open: the pool would wait for an answer after a crash. */
   fcntl(HD_SPAWN_FD, F_SETFD, FD_CLOEXEC);
+  pthread_atfork(NULL, NULL, close_socket);
   signal(SIGINT, SIG_IGN); /* the terminal sends it to all processes; the program decides what to do */
   hd_ctx *ctx;
   int failed = hd_ctx_create(&ctx) != HD_OK;
@@ -139,6 +143,7 @@ int hd__worker_process_call(hd_task_result *result, void *output, const hd_worke
 }
 
 void hd__worker_process_end(char *text, hd_worker_process *w) {
+  shutdown(w->fd, SHUT_RDWR); /* children of this process that it forked may hold copies, which close leaves open */
   close(w->fd);
   if (w->end >= 0)
     close(w->end);

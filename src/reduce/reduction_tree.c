@@ -128,8 +128,9 @@ int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, hd_sh
                    int64_t rows) {
   for (int32_t p = 0; p < micro_batches; p++) {
     const int32_t start = hd__tree_micro_batch(samples, shards, micro_batches, p).lo;
-    if (first < hd__tree_first_sample(samples, shards, start + range.hi) &&
-        hd__tree_first_sample(samples, shards, start + range.lo) < first + rows)
+    const int64_t from = hd__tree_first_sample(samples, shards, start + range.lo);
+    const int64_t to = hd__tree_first_sample(samples, shards, start + range.hi);
+    if (from < to && first < to && from < first + rows)
       return 1;
   }
   return 0;

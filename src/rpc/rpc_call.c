@@ -219,6 +219,8 @@ static hd_status take_output(hd_rpc_array *output, hd_ctx *ctx, const hd_rpc_fut
   if (most == SIZE_MAX || bytes > most)
     return hd__fail(ctx, HD_E_SHAPE, "'%s' of rank %d: expected at most %zu bytes from it, found %zu; give more room",
                     name, call->rank, most == SIZE_MAX ? 0 : most, bytes);
+  if (bytes > 0 && !output->data)
+    return hd__fail(ctx, HD_E_USAGE, "'%s' of rank %d: expected memory for its result, found NULL", name, call->rank);
   if (bytes > 0)
     memcpy(output->data, result, bytes);
   output->ndim = h.ndim;

@@ -54,11 +54,11 @@ void hd__rpc_finish(hd_rpc_slot *slot) {
     hd__word_wake(&slot->state);
 }
 
-static bool is_empty(const hd_rpc_header *h) {
+static int64_t least_size(const hd_rpc_header *h) {
+  int64_t least = 1;
   for (int i = 0; i < h->ndim; i++)
-    if (h->size[i] == 0)
-      return true;
-  return false;
+    least = h->size[i] < least ? h->size[i] : least;
+  return least;
 }
 
 hd_rpc_header hd__rpc_header(const hd_rpc_slot *slot) {
@@ -71,10 +71,10 @@ size_t hd__rpc_bytes(const hd_rpc_header *h, size_t most) {
   size_t bytes = hd__dtype_size((hd_dtype)h->dtype);
   if (bytes == 0 || h->ndim < 0 || h->ndim > HD_RPC_MAX_DIMS)
     return SIZE_MAX;
-  if (is_empty(h))
-    return 0;
+  if (least_size(h) <= 0)
+    return least_size(h) < 0 ? SIZE_MAX : 0;
   for (int i = 0; i < h->ndim; i++) {
-    if (h->size[i] < 0 || bytes > most / (size_t)h->size[i])
+    if (bytes > most / (size_t)h->size[i])
       return SIZE_MAX;
     bytes *= (size_t)h->size[i];
   }

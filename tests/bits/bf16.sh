@@ -14,6 +14,8 @@ lenet="--model lenet5 --optimizer sgd --lr 0.05 --momentum 0.9"
 groups="--model $SRCDIR/tests/bits/groups.yaml --optimizer adamw --lr 0.01"
 tiles="--model $SRCDIR/tests/bits/tiles.yaml --optimizer adamw --lr 0.01"
 
+ranks=1
+
 train() { "$HEDDLE" train --json "$@"; }
 
 check() { # EXPERIMENT ISA HOW THREADS LAYOUT...
@@ -32,9 +34,10 @@ check() { # EXPERIMENT ISA HOW THREADS LAYOUT...
     train "$@" --max-steps 7 >/dev/null 2>"$folder/err" &&
       train --resume "$folder/run" --max-steps 10 --threads "$threads" >"$folder/json" 2>>"$folder/err"
   fi
-  found=$(values isa threads precision steps weights_sha256)
-  if [ "$found" = "${isa}_bf16 $threads bf16 10 $wanted" ]; then result pass "$name"
-  else result fail "$name" "expected ${isa}_bf16 $threads bf16 10 $wanted, found $found $(cat "$folder/err")"; fi
+  found=$(values isa threads ranks precision steps weights_sha256)
+  wanted="${isa}_bf16 $threads $ranks bf16 10 $wanted"
+  [ "$found" = "$wanted" ]
+  result $? "$name" "expected $wanted, found $found $(cat "$folder/err")"
 }
 
 mkdir "$folder/data"
@@ -55,7 +58,10 @@ done
 best=$(HEDDLE_ISA='' "$HEDDLE" train --json --model mlp --data "$folder/data" --precision bf16 --max-steps 1 \
   --out "$folder/best" |
   tail -n 1 | sed -n 's/.*"isa": "\([^"]*\)_bf16".*/\1/p')
-check mixed "$best" whole 1 --procs 2
 check mixed "$best" whole 2 --stages 2
+[ "$(tail -n 1 "$folder/json" | grep -o '"first"' | wc -l)" = 2 ]
+result $? "in two stages" "$(tail -n 1 "$folder/json")"
+ranks=2
+check mixed "$best" whole 1 --procs 2
 check tiles "$best" resumed 1 --procs 2 --accumulate 2
 echo "1..$count"

@@ -5,7 +5,8 @@
 . "$SRCDIR/tests/tap.sh"
 unset OPENBLAS_CORETYPE HEDDLE_BLAS
 same() { # NAME WANTED FOUND
-  if [ "$2" = "$3" ]; then result pass "$1"; else result fail "$1" "expected $2, found $3 $(cat "$folder/err")"; fi
+  [ -n "$2" ] && [ "$2" = "$3" ]
+  result $? "$1" "expected $2, found $3 $(cat "$folder/err")"
 }
 
 train() { # OUT OPTIONS...: leaves the digest in $digest

@@ -26,9 +26,10 @@ check() {
     if HEDDLE_ISA=$kernels "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
       --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" \
       --device "$([ "$isa" = "$gpu" ] && echo cuda || echo cpu)" "$@" >"$folder/json" 2>"$folder/err"; then
-      found=$(values isa threads steps weights_sha256)
-      if [ "$found" = "$isa $threads 10 $wanted" ]; then result pass "$title"
-      else result fail "$title" "expected $isa $threads 10 $wanted, found $found"; fi
+      found=$(values isa threads accumulate ranks workers steps weights_sha256)
+      expected="$isa $threads $accumulate ${ranks:-1} ${workers:-0} 10 $wanted"
+      [ "$found" = "$expected" ]
+      result $? "$title" "expected $expected, found $found"
     elif grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
     else result fail "$title" "$(cat "$folder/err")"; fi
   done
@@ -118,8 +119,11 @@ patches() { # NAME OPTIONS...
 }
 patches patches
 every=$isas isas=$fastest scalar_then=$scalar scalar= gpu_then=$gpu gpu= # kernels have nothing to add
+ranks=2
 patches 'patches, two ranks' --procs 2
+ranks=1 workers=2
 patches 'patches, two workers' --workers 2
+workers=0
 isas=$every scalar=$scalar_then gpu=$gpu_then
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, '\
 'label_smoothing: 0.1}' \

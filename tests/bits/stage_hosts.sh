@@ -71,7 +71,7 @@ for lost in 1 2; do # the line of the rank that is killed
   child=$!
   while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-432" ]; do sleep 0.01; done
   kill -KILL "$(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' "$folder/lost" | sed -n "${lost}p")" 2>/dev/null
-  wait "$child"
+  wait "$child" && result fail "the run ended before rank $lost was killed"
   # shellcheck disable=SC2086
   mv "$folder/err" "$folder/err0"
   train "a b c" --resume "$folder/run" --stages 3 --place-stages hosts

@@ -28,16 +28,42 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
     return
   fi
   # Its line of each step wakes this shell, which ends it once there is the third checkpoint: a loop without a pause
-  # would take a CPU from the run, and a short run outruns a sleep.
-  rm -f "$folder/pipe" && mkfifo "$folder/pipe"
-  train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >"$folder/pipe" &
-  child=$!
-  exec 9<"$folder/pipe"
-  while read -r _ <&9 && [ ! -e "$folder/run/step-3" ]; do :; done
-  kill -KILL "$child" 2>/dev/null
-  wait "$child" 2>/dev/null
-  exec 9<&-
-  return 0
+  # would take a CPU from the run, and a short run outruns a sleep. One that has ended before is begun again.
+  for _ in 1 2 3 4 5; do
+    rm -rf "$folder/run" "$folder/pipe" && mkfifo "$folder/pipe"
+    train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >"$folder/pipe" &
+    child=$!
+    exec 9<"$folder/pipe"
+    while read -r _ <&9 && [ ! -e "$folder/run/step-3" ]; do :; done
+    kill -KILL "$child" 2>/dev/null
+    wait "$child" 2>/dev/null
+    ended=$?
+    exec 9<&-
+    [ $ended != 137 ] || return 0
+  done
+  echo "it ended with $ended before it could be killed" >&2
+  return 1
+}
+
+# lose WHICH OPTIONS...: a run whose ranks, all or the last one, are killed in its second epoch; $lost says whether they
+# were. One that has ended before is begun again.
+lose() {
+  which=$1 lost=no tries=0
+  shift
+  while [ $lost = no ] && [ $((tries += 1)) -le 5 ]; do
+    rm -rf "$folder/run" "$folder/pipe" && mkfifo "$folder/pipe" && : >"$folder/lines"
+    train "$@" --max-steps 10 --save-every 1 --out "$folder/run" >"$folder/pipe" 2>"$folder/err" &
+    child=$!
+    exec 9<"$folder/pipe"
+    while read -r line <&9 && echo "$line" >>"$folder/lines" && [ ! -e "$folder/run/step-6" ]; do :; done
+    pids=$(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' "$folder/lines")
+    [ "$which" = all ] || pids=$(echo "$pids" | tail -n 1)
+    # shellcheck disable=SC2086
+    kill -KILL $pids 2>/dev/null
+    cat <&9 >/dev/null
+    wait "$child" 2>/dev/null || lost=lost
+    exec 9<&-
+  done
 }
 
 check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW

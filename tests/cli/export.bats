@@ -429,7 +429,9 @@ refused() {
   "$HEDDLE" train --model signal.yaml --data rows --max-steps 1 --out r >log
   fails 1 export r --onnx net.onnx --c net.c --json
   says "layer 'r'" "writes as ONNX"
-  [ "$(json_keys <out)" = c ] && [ -s net.c ] && [ ! -e net.onnx ]
+  [ "$(json_keys <out)" = c ]
+  [ -s net.c ]
+  [ ! -e net.onnx ]
   fails 1 export none --onnx net.onnx --c net.c
 }
 

@@ -246,4 +246,9 @@ small() {
 @test "a loss that is not finite ends the run and keeps the last good weights" {
   fails 1 train --model regression --optimizer sgd --lr 1e6 --max-steps 50 --out r
   says "expected finite numbers" "--lr"
+  step=$(readlink r/last)
+  step=${step#step-}
+  [ "$step" -gt 0 ]
+  "$HEDDLE" train --model regression --optimizer sgd --lr 1e6 --max-steps "$step" --out good >out
+  [ "$("$HEDDLE" digest r)" = "$(digest_of out)" ]
 }

@@ -162,7 +162,9 @@ exchanges() {
   unset HEDDLE_HOST_SUMS # two hosts: the default
   exchanges --model cnn >found
   [ "$(cat found)" = 1 ]
-  HEDDLE_HOST_SUMS=all over "a b" "$HEDDLE" train $TINY --out bad >out 2>err || true
+  code=0
+  HEDDLE_HOST_SUMS=all over "a b" "$HEDDLE" train $TINY --out bad >out 2>err || code=$?
+  [ $code -ne 0 ]
   grep -q "HEDDLE_HOST_SUMS expects all-gather or owners, found 'all'" err
 }
 
@@ -300,14 +302,16 @@ END
 
 @test "without the module, and with ranks of another launcher" {
   need_mpi
-  HEDDLE_MODULE_PATH=/nowhere over "a b" "$HEDDLE" train $TINY --out r >out 2>err || true
+  code=0
+  HEDDLE_MODULE_PATH=/nowhere over "a b" "$HEDDLE" train $TINY --out r >out 2>err || code=$?
+  [ $code -ne 0 ]
   grep -q 'expected the module heddle-mpi.so for ranks on several hosts, found none in HEDDLE_MODULE_PATH; install' err
-  OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 fails 2 train $TINY --out r || true
+  OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 fails 2 train $TINY --out r
   [[ "$message" == *"expected 4 ranks, as Open MPI's mpirun says, found 1 in "* ]]
 }
 
 @test "torchrun on several hosts: the error names the command to use" {
-  RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 fails 1 train $TINY --out r || true
+  RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 fails 1 train $TINY --out r
   says 'mpirun -n 4 PROGRAM'
 }
 

@@ -22,6 +22,7 @@ load ranks
   was=$DIGEST
   "$HEDDLE" launch -n 2 -- "$HEDDLE" train $TINY --threads 1 --out two >out
   [ "$(digest_of out)" = "$was" ]
+  [ "$(grep -c '^rank [01] pid' out)" -eq 2 ]
 }
 
 @test "so do torchrun's variables, by hand, and mpirun" {

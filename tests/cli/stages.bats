@@ -56,6 +56,20 @@ END
   [ "$(grep -c '^stage' out)" -eq 2 ]
 }
 
+@test "auto makes a stage of each layer with parameters at most, and 32" {
+  printf 'model: deep\ninput: [1, 8, 8]\nlayers:\n  - flat: {op: flatten}\n' >deep.yaml
+  printf '  - l%s: {op: linear, out: 10}\n' $(seq 40) >>deep.yaml
+  "$HEDDLE" train --model deep.yaml --data random:1x8x8 --threads 40 --stages auto --max-steps 1 --out deep >out
+  [ "$(grep -c '^stage' out)" -eq 32 ]
+  printf 'model: norms\ninput: [1, 8, 8]\nlayers:\n' >norms.yaml
+  printf '  - %s\n' 'conv: {op: conv2d, out: 4, kernel: 3}' 'bn: {op: batch_norm}' 'relu: {op: relu}' \
+    'flat: {op: flatten}' 'fc: {op: linear, out: 10}' >>norms.yaml
+  "$HEDDLE" train --model norms.yaml --data random:1x8x8 --threads 4 --stages auto --max-steps 1 --out norms >out
+  [ "$(grep -c '^stage' out)" -eq 3 ]
+  fails 2 train --model norms.yaml --data random:1x8x8 --threads 4 --stages 4 --out r
+  says "at most 3 for this network" "found 4"
+}
+
 @test "stages that cannot be are refused" {
   fails 2 train $MLP --threads 4 --stages 3 --out r
   says "at most 2 for this network" "found 3"

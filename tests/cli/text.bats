@@ -205,7 +205,9 @@ END
   done
   "$HEDDLE" sweep lr=0.01,0.02 batch=32,64 weight-decay=0.0125,0.00125 label-smoothing=0.0125,0.1 $TINY --max-steps 4 \
     --jobs 2 --out s >sweep
-  awk '/runs done, test_accuracy; best first/ { caption = NR } /^settings / { exit !caption }' sweep
+  awk '/runs done, test_accuracy; best first/ { caption = NR }
+    /^settings / { seen = 1; exit }
+    END { exit !(seen && caption) }' sweep
   "$HEDDLE" runs . --columns run,machine.cpu,command,model,test_loss,lr >runs
   [ "$(wc -l <runs)" -eq 3 ]
   grep -Eq '^\./r .*\.\. .* simplenet +[0-9.]+ +0\.001$' runs

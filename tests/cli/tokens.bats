@@ -296,6 +296,15 @@ run_of() {
   "$HEDDLE" train --resume half-cuda --device cpu --max-steps 6 >out
   [ "$(digest_of out)" = "$(digest_of cpu)" ]
   awk "$texts" out | cmp - rest
+  # whole answers are judged there, too, and the losses of characters are known
+  for device in cpu cuda; do
+    "$HEDDLE" train --model small.yaml --data sums --max-steps 20 --batch 64 --device $device --json \
+      --out sums-$device >out
+    json_get test_accuracy best_step <out >$device.score
+    grep -o '"character_losses":.*' sums-$device/history.jsonl >>$device.score
+  done
+  [ "$(wc -l <cpu.score)" -ge 2 ]
+  cmp cpu.score cuda.score
 }
 
 @test "the models of texts have the parameters that the documentation says" {

@@ -74,7 +74,8 @@ run_of() {
   cut -d , -f 1,2,4 w.csv >plain.csv
   "$HEDDLE" eval a --data plain.csv --json >plain
   loss() { sed 's/.*"loss": \([0-9.]*\).*/\1/' "$1"; }
-  [ "$(loss half)" = "$(loss some)" ] && [ "$(loss half)" != "$(loss plain)" ]
+  [ "$(loss half)" = "$(loss some)" ]
+  [ "$(loss half)" != "$(loss plain)" ]
   fails 1 eval a --data plain.csv --weights w
   [[ $message == *"expected the column of weights 'w' in the first line, found none"* ]]
   "$HEDDLE" predict a plain.csv >from_plain

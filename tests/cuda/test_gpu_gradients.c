@@ -117,7 +117,7 @@ static void compare(hd_ctx *ctx, const char *name, const char *model, const grad
   const char *text = how->bound == 0 ? "portable" : how->precision;
   if (status == HD_E_UNSUPPORTED) {
     skip(1, "%s, %s on %s: %s", name, text, how->device, hd_ctx_message(ctx));
-  } else if (status != HD_OK || found.count != wanted->count) {
+  } else if (status != HD_OK || found.count == 0 || found.count != wanted->count) {
     fail("%s, %s on %s: %s", name, text, how->device, hd_ctx_message(ctx));
   } else {
     for (int p = 0; p < wanted->count; p++) {

@@ -5,7 +5,7 @@ import sys
 import warnings
 
 import numpy as np
-from tap import path
+from tap import Skipped, path
 
 import heddle
 
@@ -85,12 +85,13 @@ def test_multiprocessing():
     assert found == [digest, digest], found
 
 
-if joblib:
-    def test_joblib():
-        """so do the workers of joblib"""
-        digest = train("before-joblib", 2)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            found = joblib.Parallel(n_jobs=2, backend="multiprocessing", timeout=2 * ALARM_S)(
-                joblib.delayed(work)(threads) for threads in (1, 2))
-        assert found == [digest, digest], found
+def test_joblib():
+    """so do the workers of joblib"""
+    if not joblib:
+        raise Skipped("no joblib")
+    digest = train("before-joblib", 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found = joblib.Parallel(n_jobs=2, backend="multiprocessing", timeout=2 * ALARM_S)(
+            joblib.delayed(work)(threads) for threads in (1, 2))
+    assert found == [digest, digest], found

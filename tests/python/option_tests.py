@@ -68,6 +68,8 @@ def test_messages():
             train(**options)
         except heddle.Error as error:
             assert not re.search(r"--[a-z]|heddle train|\n", str(error)), error
+        else:
+            raise AssertionError(f"expected a refusal of {options}, found a run")
     refuses(heddle.UsageError, "lr= expects", lambda: train(lr=-1))
     refuses(heddle.UsageError, "did you mean 'val_split'?", lambda: train(val_spilt=0.1))
     refuses(heddle.UsageError, "see help(heddle.train)", lambda: train(zzzzzz=0.1))

@@ -152,9 +152,10 @@ def test_two():
 
 def test_early():
     """Ctrl-C at the moment when its handler is changed leaves the wake-up file of signals as it was"""
-    own = signal.set_wakeup_fd
+    own, calls = signal.set_wakeup_fd, []
 
     def interrupted(*arguments, **named):
+        calls.append(arguments)
         result = own(*arguments, **named)
         signal.raise_signal(signal.SIGINT)
         return result
@@ -167,6 +168,7 @@ def test_early():
             pass
         finally:
             signal.set_wakeup_fd = own
+        assert calls
         assert signal.set_wakeup_fd(-1) == -1
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -210,6 +210,8 @@ static void test_refused(void) {
   }
   op.name = "conv2d";
   refuses(hd_custom_op_add(ctx, &op), HD_E_USAGE, ctx, "", "'conv2d'", "a built-in operation's name");
+  op.name = "max_pool1d";
+  refuses(hd_custom_op_add(ctx, &op), HD_E_USAGE, ctx, "", "'max_pool1d'", "a name that models have for one of those");
   refuses(hd_custom_op_add(ctx, &leak), HD_E_USAGE, ctx, "", "'leak'", "a name that is taken");
   op.name = "three";
   op.inputs = 3;

@@ -102,8 +102,11 @@ static void test_parts(void) {
   ok(shape->samples == 1024 && shape->channels == 1 && shape->height == SIDE && shape->width == SIDE &&
          shape->classes == 10 && shape->outputs == 0,
      "the test set has another shape");
-  ok(read_epoch(test, 0, &samples) == read_epoch(test, 3, &samples), "and one order for all epochs");
-  ok(read_epoch(full, 0, &samples) == read_epoch(full, 1, &samples), "no-shuffle: the order of the file");
+  uint64_t order = read_epoch(test, 0, &samples);
+  is_int(samples, 1024, "whose samples are read");
+  ok(order && order == read_epoch(test, 3, &samples), "and one order for all epochs");
+  order = read_epoch(full, 0, &samples);
+  ok(order && order == read_epoch(full, 1, &samples), "no-shuffle: the order of the file");
   is_int(samples, SAMPLES / BATCH * BATCH, "drop-last: full batches only");
   hd_loader_destroy(test);
   hd_loader_destroy(full);

@@ -471,6 +471,8 @@ static int end_of(pid_t pid) {
   return how;
 }
 
+static int reports; /* of losses, by ranks that noticed them themselves */
+
 static void test_loss(const char *what, int number, const char *text) {
   char path[RANKS][SCRATCH_PATH_BYTES], want[256];
   pid_t pid[RANKS];
@@ -496,6 +498,7 @@ static void test_loss(const char *what, int number, const char *text) {
     /* On a busy machine, one that would have looked in a moment is ended, too. */
     ok(ended || (!unheard && WIFEXITED(how) && WEXITSTATUS(how) == 4), "%s: rank %d ends with status %d", what, r,
        WEXITSTATUS(how));
+    reports += !ended;
     if (!ended && !ok(!strncmp(read_report(path[r]), want, strlen(want)), "and reports: %s", read_report(path[r])))
       diag("expected '%s'", want);
   }
@@ -563,6 +566,7 @@ int main(int argc, char **argv) {
   test_loss("late", 0, "is alive, but has not reached a barrier for 0 s");
   test_loss("busy", SIGKILL, "was killed by signal 9 (Killed) after step 7");
   test_loss("deaf", SIGKILL, "was killed by signal 9 (Killed) after step 7"); /* with a pipe that is full */
+  ok(reports >= 5, "ranks report losses themselves: %d times", reports);
   test_leaving();
   test_orphans();
   hd_ctx_destroy(ctx);

@@ -57,6 +57,19 @@ static hd_status hang(void *output, hd_ctx *ctx, const void *input) {
   return HD_OK;
 }
 
+/* Says in one named pipe of a folder that it has come, and waits for a byte from another. */
+static hd_status meet(void *output, hd_ctx *ctx, const void *input) {
+  char path[PATH_BYTES + 16], byte = 'x';
+  snprintf(path, sizeof path, "%s/here", (const char *)input);
+  const int here = open(path, O_WRONLY);
+  snprintf(path, sizeof path, "%s/go", (const char *)input);
+  const int go = open(path, O_RDONLY);
+  const bool met = write(here, &byte, 1) == 1 && read(go, &byte, 1) == 1;
+  close(here);
+  close(go);
+  return met ? HD_OK : hd_ctx_fail(ctx, HD_E_IO, "a pipe has ended");
+}
+
 /* Crashes, and leaves a process behind that ends when a pipe is opened. */
 static hd_status leave(void *output, hd_ctx *ctx, const void *input) {
   char command[PATH_BYTES + 64];
@@ -66,13 +79,25 @@ static hd_status leave(void *output, hd_ctx *ctx, const void *input) {
   return HD_OK;
 }
 
+/* The same by a fork without another program. */
+static hd_status leave_fork(void *output, hd_ctx *ctx, const void *input) {
+  const pid_t child = fork();
+  if (child == 0) {
+    close(open(input, O_RDONLY));
+    _exit(0);
+  }
+  return child < 0 || raise(SIGKILL) ? HD_E_SYSTEM : HD_OK;
+}
+
 static const hd_task tasks[] = {{"square", square, sizeof(double), sizeof(double)},
                                 {"hostile", hostile, sizeof(int), sizeof(int)},
                                 {"own_pid", own_pid, 0, sizeof(pid_t)},
                                 {"hang", hang, PATH_BYTES, 0},
                                 {"wait_for_pipe", wait_for_pipe, sizeof(int), 0},
-                                {"leave", leave, PATH_BYTES, 0}};
-enum { SQUARE, HOSTILE, OWN_PID, HANG, WAIT, LEAVE };
+                                {"leave", leave, PATH_BYTES, 0},
+                                {"leave_fork", leave_fork, PATH_BYTES, 0},
+                                {"meet", meet, PATH_BYTES, 0}};
+enum { SQUARE, HOSTILE, OWN_PID, HANG, WAIT, LEAVE, LEAVE_FORK, MEET };
 static const hd_task unserved = {"unserved", square, sizeof(double), sizeof(double)};
 
 static hd_ctx *ctx;
@@ -96,6 +121,44 @@ static void test_squares(hd_pool_kind kind) {
     wrong += output[i] != (double)i * i;
   ok(wrong == 0 && hd_pool_workers(pool) == 4, "%s: results lie in the order of their inputs", kinds[kind]);
   ok(hd_pool_map(output, pool, ctx, &tasks[SQUARE], input, 0, NULL) == HD_OK, "%s: a map of nothing", kinds[kind]);
+  hd_pool_destroy(pool);
+}
+
+/* A pool of four runs four tasks at a time: each waits until all have come. The alarm ends one that runs fewer. */
+static void test_at_once(hd_pool_kind kind) {
+  enum { WORKERS = 4 };
+  char folder[] = "heddle-pool-XXXXXX", path[PATH_BYTES], byte;
+  static char input[WORKERS][PATH_BYTES];
+  hd_future *future[WORKERS];
+  int pipes[2], came = 0, met = 0;
+  hd_pool *pool = open_pool(kind, WORKERS);
+  if (!mkdtemp(folder))
+    bail_out("no folder");
+  for (int p = 0; p < 2; p++) {
+    snprintf(path, sizeof path, "%s/%s", folder, p ? "go" : "here");
+    if (mkfifo(path, 0600) != 0 || (pipes[p] = open(path, O_RDWR)) < 0)
+      bail_out("no pipe");
+  }
+  for (int w = 0; w < WORKERS; w++) {
+    snprintf(input[w], PATH_BYTES, "%s", folder);
+    if (hd_pool_submit(&future[w], pool, ctx, &tasks[MEET], input[w]) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+  }
+  while (came < WORKERS && read(pipes[0], &byte, 1) == 1)
+    came++;
+  if (write(pipes[1], "good", WORKERS) != WORKERS)
+    bail_out("no pipe");
+  for (int w = 0; w < WORKERS; w++) {
+    met += hd_future_result(NULL, future[w], ctx, 60) == HD_OK;
+    hd_future_destroy(future[w]);
+  }
+  is_int(met, WORKERS, "%s: as many tasks at a time as there are workers", kinds[kind]);
+  for (int p = 0; p < 2; p++) {
+    snprintf(path, sizeof path, "%s/%s", folder, p ? "go" : "here");
+    close(pipes[p]);
+    remove(path);
+  }
+  remove(folder);
   hd_pool_destroy(pool);
 }
 
@@ -215,12 +278,35 @@ static void test_left_behind(void) {
   snprintf(path, sizeof path, "%s/pipe", folder);
   if (mkfifo(path, 0600) != 0)
     bail_out("no pipe");
-  is_int(hd_pool_map(NULL, pool, ctx, &tasks[LEAVE], path, 1, NULL), HD_E_SYSTEM,
-         "a task that crashes is not waited for because of what it started: %s", hd_ctx_message(ctx));
-  close(open(path, O_WRONLY)); /* ends it */
+  for (int task = LEAVE; task <= LEAVE_FORK; task++) {
+    is_int(hd_pool_map(NULL, pool, ctx, &tasks[task], path, 1, NULL), HD_E_SYSTEM,
+           "a task that crashes is not waited for because of what it started: %s", hd_ctx_message(ctx));
+    close(open(path, O_WRONLY)); /* ends it */
+  }
   unlink(path);
   rmdir(folder);
   hd_pool_destroy(pool);
+}
+
+/* A child of the program that lives as long as the pool has a copy of its sockets. */
+static void test_forked_child(void) {
+  hd_pool *pool = open_pool(HD_POOL_PROCESSES, 1);
+  int pipes[2];
+  pid_t pid;
+  hd_pool_map(&pid, pool, ctx, &tasks[OWN_PID], NULL, 1, NULL);
+  if (pipe(pipes) != 0)
+    bail_out("no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte;
+    close(pipes[1]);
+    _exit(read(pipes[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  hd_pool_destroy(pool);
+  ok(kill(pid, 0) < 0 && errno == ESRCH, "a pool ends while a child of the program lives");
+  close(pipes[1]); /* ends it */
+  waitpid(child, NULL, 0);
+  close(pipes[0]);
 }
 
 /* A file that is cut short while a task reads it: the program's handler is called on any thread. */
@@ -312,6 +398,7 @@ int main(void) {
     bail_out("out of memory");
   for (int kind = HD_POOL_THREADS; kind <= HD_POOL_PROCESSES; kind++) {
     test_squares((hd_pool_kind)kind);
+    test_at_once((hd_pool_kind)kind);
     test_failures((hd_pool_kind)kind, kind == HD_POOL_THREADS ? CRASHES : TASKS);
     test_futures((hd_pool_kind)kind);
   }
@@ -319,6 +406,7 @@ int main(void) {
   test_timeouts();
   test_end_with_work_left();
   test_left_behind();
+  test_forked_child();
   test_misuse();
   test_bus_error();
   test_lost_parent();

@@ -241,12 +241,15 @@ static void test_holds(void) {
       for (int lo = 0; lo <= SHARDS / micro_batches; lo++)
         for (int hi = lo; hi <= SHARDS / micro_batches; hi++)
           for (int64_t row = 0; row < samples; row++) {
-            int held = 0;
+            int held[2] = {0};
             for (int s = 0; s < SHARDS; s++)
-              held |= s % (SHARDS / micro_batches) >= lo && s % (SHARDS / micro_batches) < hi &&
-                      hd__tree_first_sample(samples, SHARDS, s) <= row &&
-                      row < hd__tree_first_sample(samples, SHARDS, s + 1);
-            wrong += hd__tree_holds(samples, SHARDS, micro_batches, (hd_shard_range){lo, hi}, row, 1) != held;
+              for (int64_t r = row; r < samples; r++)
+                if (s % (SHARDS / micro_batches) >= lo && s % (SHARDS / micro_batches) < hi &&
+                    hd__tree_first_sample(samples, SHARDS, s) <= r && r < hd__tree_first_sample(samples, SHARDS, s + 1))
+                  held[r > row] = 1;
+            const hd_shard_range range = {lo, hi};
+            wrong += hd__tree_holds(samples, SHARDS, micro_batches, range, row, 1) != held[0];
+            wrong += hd__tree_holds(samples, SHARDS, micro_batches, range, row, samples - row) != (held[0] | held[1]);
           }
   is_int(wrong, 0, "each row is held by the ranges of shards that it is in");
 }

@@ -140,7 +140,10 @@ int main(void) {
   scratch();
   test_bound();
   test_threads();
-  if (!tells(plain, NULL, 0) || strlen(plain) != 64) {
+  if (!tells(plain, NULL, 0))
+    bail_out("a plain run fails: %s", plain);
+  if (strlen(plain) != 64) {
+    ok(strstr(plain, "could not be bound") || strstr(plain, "the system places"), "a plain run says: %s", plain);
     skip(7, "this system refuses as it is: %s", plain);
     return done_testing();
   }

@@ -280,6 +280,8 @@ static void refusals(member *m) {
   REFUSES(NULL, last, "bytes", &in, HD_E_USAGE, "expected an array of a type of groups");
   in.size[0] = -1;
   REFUSES(NULL, last, "bytes", &in, HD_E_USAGE, "expected an array of a type of groups");
+  in.size[1] = 0;
+  REFUSES(NULL, last, "bytes", &in, HD_E_USAGE, "expected an array of a type of groups");
   in = small;
   in.ndim = HD_RPC_MAX_DIMS + 1;
   REFUSES(NULL, last, "bytes", &in, HD_E_USAGE, "found type 1, 9 sizes and data");
@@ -293,6 +295,9 @@ static void refusals(member *m) {
   REFUSES(NULL, last, "floats", &in, HD_E_USAGE, ": expected float32, found uint8");
   out.dtype = HD_I32;
   REFUSES(&out, last, "bytes", &in, HD_E_USAGE, ": expected int32 from it, found uint8");
+  out = small;
+  out.data = NULL;
+  REFUSES(&out, last, "bytes", &in, HD_E_USAGE, ": expected memory for its result, found NULL");
   out = small;
   out.size[0] = 7;
   REFUSES(&out, last, "bytes", &in, HD_E_SHAPE, ": expected at most 7 bytes from it, found 8; give more room");

@@ -266,6 +266,7 @@ static void test_events(hd_ctx *ctx, const char *want) {
     bail_out("%s", hd_ctx_message(ctx));
   seen s = {.session = session, .ctx = inside};
   is_int(hd_session_train(session, ctx, call_inside, &s), HD_OK, "a session trains whose callback calls it");
+  ok(s.calls > 1, "which is called: %d times", s.calls);
   is_int(s.refused, 2 * s.calls, "it neither trains nor steps in a callback");
   is_int(s.unlike, 0, "nor evaluates in a step's");
   is_str(hd_session_report(session)->weights_sha256, want, "and has the digest of a run without");

@@ -55,7 +55,7 @@ static int64_t large_weights(double *products, const hd_plan_call *call) {
   const int64_t read = elems > 0 && call->packed.elems > elems ? call->packed.elems : elems;
   const double larger = elems > 0 ? (double)read / (double)elems : 1;
   *products = (double)call->flops / 2 / larger;
-  return read > CACHED_WEIGHTS ? read : 0;
+  return *products > 0 && read > CACHED_WEIGHTS ? read : 0; /* an embedding reads rows of its table */
 }
 
 /* The number of samples in a group from which each of the weights of some calls is used often enough. */

@@ -21,6 +21,20 @@ static void stages_of_host(int *begin, int *end, const hd_exec_cpu *exec, int ho
     }
 }
 
+/* Refuses a stage of a host whose threads all have speed 0. */
+static hd_status check_speed(const hd_exec_cpu *exec, hd_ctx *ctx, int host, int stage) {
+  int from, to, slow = 0;
+  hd__exec_threads_of_stage(&from, &to, exec, host, stage);
+  for (int l = from; l < to && exec->division.speed; l++)
+    slow += exec->division.speed[l] == 0;
+  if (slow == 0 || slow < to - from)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "HEDDLE_THREAD_SPEEDS: expected a speed above 0 for a thread of each stage, found 0 for all %d of "
+                  "stage %d; raise one, or unset it",
+                  slow, stage);
+}
+
 /* Threads of a host are divided evenly among its stages, neighbours together. */
 hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
   const int hosts = exec->exchange.hosts;
@@ -37,6 +51,8 @@ hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
           hosts > 1 && !exec->stages.apart ? ", or --place-stages hosts" : "");
     for (int l = 0; l < threads; l++)
       exec->thread[first + l].stage = begin + l * (end - begin) / threads;
+    for (int s = begin; s < end; s++)
+      HD_TRY(check_speed(exec, ctx, h, s));
   }
   return HD_OK;
 }

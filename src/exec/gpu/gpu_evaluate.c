@@ -19,15 +19,17 @@ static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, hd_e
 }
 
 static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t rows, const hd_exec_outcome *out) {
-  const hd_place *logits = &x->plan->io.logits;
+  const hd_plan_io *io = &x->plan->io;
+  const hd_place *logits = &io->logits;
+  const int32_t *label = (const int32_t *)(const void *)x->inlet[0].host.target;
   hd__cuda_use(x->cuda);
   HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_at(x, logits), rows * logits->row_bytes));
   HD_TRY(hd__exec_cuda_download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
   HD_TRY(hd__exec_cuda_wait(x, ctx));
   memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);
   for (int64_t r = 0; r < rows; r++)
-    if (x->plan->io.places > 0)
-      hd__exec_write_places(out, first + r, x->host_scores + r * logits->stride, &x->plan->io, NULL);
+    if (io->places > 0)
+      hd__exec_write_places(out, first + r, x->host_scores + r * logits->stride, io, label + r * io->label.stride);
     else
       hd__exec_write_outcome(out, first + r, x->host_scores + r * logits->stride, (int32_t)logits->elems);
   return HD_OK;

@@ -352,8 +352,10 @@ hd_status hd__exec_cuda_record(hd_exec_cuda *x, hd_ctx *ctx) {
     HD_TRY(hd__cuda_record(x->cuda, ctx));
     const hd_status status = hd__exec_cuda_lower(x, ctx, i);
     hd_ctx quiet = {0};
-    HD_TRY(hd__cuda_recorded(&x->inlet[i].recorded[x->segments], x->cuda, status == HD_OK ? ctx : &quiet));
+    const hd_status ended =
+        hd__cuda_recorded(&x->inlet[i].recorded[x->segments], x->cuda, status == HD_OK ? ctx : &quiet);
     HD_TRY(status);
+    HD_TRY(ended);
   }
   return HD_OK;
 }

@@ -52,9 +52,12 @@ static const double MOST_TO_DENSE = 1.6;
 /* Windows of all taps along an axis, to those of them whose tap lies inside the image: the others are not left out. */
 static double padded(int windows, int kernel, int dilation, int stride, int padding, int size) {
   int inside = 0;
-  for (int tap = 0; tap < kernel; tap++)
-    for (int i = 0; i < windows; i++)
-      inside += i * stride + tap * dilation >= padding && i * stride + tap * dilation < padding + size;
+  for (int tap = 0; tap < kernel; tap++) {
+    const int before = padding - tap * dilation, behind = before + size - 1;
+    const int first = before > 0 ? (before + stride - 1) / stride : 0;
+    const int end = behind < 0 ? 0 : least(windows, behind / stride + 1);
+    inside += end > first ? end - first : 0;
+  }
   return (double)windows * kernel / most(inside, 1);
 }
 

@@ -198,7 +198,6 @@ hd_status hd__program_check(hd_network *network, hd_ctx *ctx, const hd_config *c
                       : target->ignored >= 0               ? "an ignored label in its loss"
                       : network->label_smoothing > 0       ? "label smoothing"
                       : is->accumulate > 1                 ? "--accumulate"
-                      : is->stage_count > 1                ? "--stages"
                       : is->precision == HD_PRECISION_BF16 ? "--precision bf16"
                                                            : NULL;
   if (target->heads > 0 && (hd__config_loss(config) || hd__config_metric(config)))

@@ -189,8 +189,12 @@ static hd_status choose(hd_session *s, hd_ctx *ctx) {
     stay_on_cpu(s, &why);
     return HD_OK;
   }
-  HD_TRY(time_here(&on_cpu, s, ctx));
-  hd_status status = move_to(s, &why, &gpu);
+  hd_status status = time_here(&on_cpu, s, ctx);
+  if (status != HD_OK) {
+    hd__device_close(&gpu);
+    return status;
+  }
+  status = move_to(s, &why, &gpu);
   const bool moved = status == HD_OK;
   HD_THEN(status, time_here(&on_gpu, s, &why));
   if (status != HD_OK) {

@@ -132,8 +132,10 @@ hd_status hd__session_stage_for(hd_session *s, hd_ctx *ctx, int64_t step) {
   s->compute.exec = s->compute.eval_exec = NULL;
   drop_plans(&s->compute);
   HD_TRY(make_plans(s, ctx));
-  if (hd__local_group_rank(s->compute.local) == 0)
+  if (hd__local_group_rank(s->compute.local) == 0) {
+    hd__store_clear_packed(s->compute.store); /* copies of this stage lie elsewhere, and their padding is zero */
     hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  }
   HD_TRY(hd__local_group_barrier(s->compute.local, ctx));
   HD_TRY(hd__session_make_executors(s, ctx));
   HD_TRY(hd__features_keep(s, ctx));

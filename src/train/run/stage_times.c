@@ -112,7 +112,7 @@ static hd_status measure(hd_stages *stages, hd_session *s, hd_ctx *ctx) {
   hd_status status = prepare(&t, ctx);
   HD_THEN(status, run(&t, ctx));
   if (status == HD_OK) {
-    const int most = hd__stages_most(t.plan->graph);
+    const int layers = hd__stages_most(t.plan->graph), most = layers < HD_MAX_STAGES ? layers : HD_MAX_STAGES;
     stages->count = stages->count < most ? stages->count : most;
     status = hd__stages_cut(stages, ctx, t.plan->graph, t.cost);
   }

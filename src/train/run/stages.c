@@ -57,6 +57,11 @@ hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
   if (out->count > 1 && !runs)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--stages expects --device cpu, found a GPU, which holds the whole network; leave one of them out");
+  const hd_custom_loss *loss = hd__config_loss(s->run.config);
+  if (out->count > 1 && loss)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "the loss '%s' of the program expects a network in one stage, found %d stages; leave --stages out",
+                    loss->name, out->count);
   return asked < 0 && out->count > 1 ? hd__stages_measure(out, s, ctx) : HD_OK;
 }
 

@@ -210,8 +210,10 @@ static void close_one(hd_cuda *cuda) {
     cuda->driver.event_destroy(cuda->joined);
   if (cuda->module)
     cuda->driver.module_unload(cuda->module);
-  if (cuda->context)
+  if (cuda->context) {
     cuda->driver.context_release(cuda->device);
+    cuda->driver.context_use(NULL); /* a released context must not stay the thread's */
+  }
   hd__free(cuda->kernel);
   hd__free(cuda);
 }
