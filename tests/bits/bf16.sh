@@ -32,7 +32,8 @@ check() { # EXPERIMENT ISA HOW THREADS LAYOUT...
     train "$@" >"$folder/json" 2>"$folder/err"
   else
     train "$@" --max-steps 7 >/dev/null 2>"$folder/err" &&
-      train --resume "$folder/run" --max-steps 10 --threads "$threads" >"$folder/json" 2>>"$folder/err"
+      train --resume "$folder/run" --max-steps 10 --threads "$threads" --procs "$ranks" >"$folder/json" \
+        2>>"$folder/err"
   fi
   found=$(values isa threads ranks precision steps weights_sha256)
   wanted="${isa}_bf16 $threads $ranks bf16 10 $wanted"
