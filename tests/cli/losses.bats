@@ -244,7 +244,8 @@ small() {
 }
 
 @test "a loss that is not finite ends the run and keeps the last good weights" {
-  fails 1 train --model regression --optimizer sgd --lr 1e6 --max-steps 50 --out r
+  fails 1 train --model regression --optimizer sgd --lr 1e6 --max-steps 50 --save-every 1 \
+    --out r
   says "expected finite numbers" "--lr"
   step=$(readlink r/last)
   step=${step#step-}

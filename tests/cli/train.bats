@@ -415,6 +415,7 @@ room_for() {
 }
 
 @test "speeds of 0 for all threads of a stage are refused" {
+  TINY="--model mlp --max-steps 5 --data $FEW"
   HEDDLE_THREAD_SPEEDS=1,0 fails 2 train $TINY --threads 2 --stages 2 --out r
   says "HEDDLE_THREAD_SPEEDS: expected a speed above 0 for a thread of each stage, found 0 for all 1 of stage 1"
   HEDDLE_THREAD_SPEEDS=1,0,1 train --threads 3 --stages 2
