@@ -1,6 +1,8 @@
 /* Reads a layer's settings: see model_layer.h. */
 #include "graph/model_layer.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +78,10 @@ static hd_status read_setting(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *
   case HD_SETTING_REAL:
     HD_TRY(hd__yaml_number(&number, ctx, node, setting->low, setting->high));
     *(float *)field = (float)number;
+    if (number != 0 && fabsf(*(float *)field) < FLT_MIN)
+      return hd__yaml_fail(ctx, node,
+                           "expected 0 or a number of at least 1.2e-38 as '%s', found '%.40s'; write a larger one",
+                           setting->key, node->text);
     return HD_OK;
   case HD_SETTING_SIDES: return read_sides(field, ctx, node, setting);
   case HD_SETTING_CHOICE: return read_choice(field, ctx, node, setting);

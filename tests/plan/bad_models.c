@@ -247,6 +247,8 @@ const bad_model bad_models[] = {
      4, HD_E_SHAPE, "one group, found 2"},
     {"whitening by no samples", HEAD "  - a: {op: conv2d, out: 3, kernel: 3, init: whiten, init_samples: 0}\n" END, 4,
      HD_E_FORMAT, "as 'init_samples', found '0'"},
+    {"an eps that float32 has not", HEAD "  - a: {op: layer_norm, eps: 1e-46}\n" END, 4, HD_E_FORMAT,
+     "1.2e-38 as 'eps', found '1e-46'"},
     {"whitening with nothing added", HEAD "  - a: {op: conv2d, out: 3, kernel: 3, init: whiten, init_eps: 0}\n" END, 4,
      HD_E_FORMAT, "as 'init_eps', found '0'"},
     {"a misspelt setting of whitening", HEAD "  - a: {op: conv2d, out: 3, kernel: 3, init_sample: 9}\n" END, 4,
