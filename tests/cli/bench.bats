@@ -284,6 +284,10 @@ END
   command -v python3 >/dev/null || skip "python3 is not installed"
   mkdir -p bin
   printf '#!/bin/sh\nexit 1\n' >bin/mpicc
+  for layout in "--procs 2" "--device cuda:0" "--stages 2"; do
+    fails 2 bench step --model simplenet --data $FEW --seconds 0.1 $layout
+    says "threads of one process on the CPU, found $layout;"
+  done
   chmod +x bin/mpicc
   PATH=$PWD/bin:$PATH "$HEDDLE" bench rpc --peers --python ./nowhere --rounds 1 --json >out 2>err
   [ "$(grep -c '^left out: ' err)" -eq 3 ]

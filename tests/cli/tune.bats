@@ -295,4 +295,12 @@ threads_of() {
   fails 1 tune --html none/page.html
   says "none/page.html"
   fails 2 tune --model nosuch
+  quick="--model simplenet --data $FEW --seconds 0.1"
+  for layout in "--procs 2" "--device cuda" "--stages 2" "--stages auto"; do
+    fails 2 tune $quick $layout
+    says "threads of one process on the CPU, found $layout;"
+  done
+  tune --sweep placement --device auto --procs 1 --stages 1 >out
+  HWLOC_SYNTHETIC="pack:2 core:2 pu:2" fails 2 tune $quick --sweep threads,placement,workers
+  says "at most 64 settings" "leave placement or workers out"
 }
