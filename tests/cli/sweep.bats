@@ -134,7 +134,7 @@ EOF
 @test "--halving: the best of each round go on, to the weights of an undisturbed run" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   local options="$QUICK --max-steps 40 --schedule cosine --epochs 1"
-  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --rank-by test_loss --out s $options
+  sweep lr=0.3,0.1,0.03,0.01 seed=1,0 --halving 2 --rank-by test_loss --out s $options
   [ "$(column state s/table.csv | tr ' ' '\n' | sort | uniq -c | xargs)" = "1 done 7 dropped" ]
   python3 - <<'PYTHON'
 import csv, glob, json
@@ -158,8 +158,9 @@ print(best["run"], best["lr"], best["seed"], best["weights_sha256"], file=open("
 PYTHON
   read -r run lr seed digest <best
   "$HEDDLE" train $options --threads 1 --lr "$lr" --seed "$seed" --out alone >out
+  grep -Eq "^lr $lr, seed $seed +1 " out # the run that went on to the end
   [ "$(digest_of out)" = "$digest" ]
-  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --rank-by test_loss --out t $options --jobs 1
+  sweep lr=0.3,0.1,0.03,0.01 seed=1,0 --halving 2 --rank-by test_loss --out t $options --jobs 1
   cmp s/table.csv t/table.csv
 }
 
