@@ -54,6 +54,9 @@ bool cli_wants_json(const hd_config *config);
 int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what);
 
 /* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
+/* Whether cli_save, following links, could write a file now: 0, or the system's error. Nothing is written. */
+int cli_can_save(const char *path);
+
 int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
 
 /* The exit code for what a function of a command returned: reports the failure if that is an hd_status. */
