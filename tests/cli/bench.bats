@@ -78,9 +78,11 @@ points() {
 @test "bench conv: a model's convolutions without unneeded gradients, and shapes" {
   bench conv --model lenet5 --seconds 0.2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | sort | uniq -c | xargs)" = '2 op: conv2d 2 op: conv2d_dw 1 op: conv2d_dx' ]
-  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --shape 8x6x6,out=8,groups=8,kernel=5,padding=2 \
-    --seconds 0.2
+  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --seconds 0.2 \
+    --shape 8x6x6,out=8,groups=8,kernel=5,padding=2,stride=1x2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | wc -l)" -eq 6 ]
+  [ "$(json_get operations.0.name operations.3.name <out)" = \
+    "3x9x8, 5 of 3x2, stride 2, padding 1 8x6x6, 8 of 5x5, stride 1x2, padding 2, groups 8" ]
   # 5 maps of 5 x 5 outputs, 3 channels of 3 x 2: two FLOPs each
   rate=$(json_get operations.0.gflops operations.0.us <out)
   awk -v r="${rate% *}" -v us="${rate#* }" 'BEGIN { f = r * us * 1000; exit !(f > 4490 && f < 4510) }'
@@ -96,7 +98,9 @@ points() {
 @test "bench barrier: both barriers" {
   bench barrier --threads 2 --seconds 0.2
   [ "$(json_get threads <out)" = 2 ]
-  json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
+  [ "$(json_keys <out)" = "cpu threads cpus turns us us_low us_high openmp_us openmp_us_low openmp_us_high" ]
+  json_get turns us_low us us_high openmp_us_low openmp_us openmp_us_high <out |
+    awk '{ exit !($1 > 0 && 0 < $2 && $2 <= $3 && $3 <= $4 && 0 < $5 && $5 <= $6 && $6 <= $7) }'
 }
 
 @test "bench loader: what it delivers, with the given number of workers" {
@@ -109,6 +113,9 @@ points() {
       awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
   done
   bench loader --data random:1x4x4 --seconds 0.1
+  # An epoch that drops samples has those that it delivers, and not one of the next.
+  bench loader --data $FEW --batch 1000 --drop-last --seconds 0.1
+  [ "$(json_get samples <out)" = 3000 ]
   fails 1 bench loader --data nowhere
 }
 

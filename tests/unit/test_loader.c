@@ -105,6 +105,7 @@ static void test_parts(void) {
   ok(read_epoch(test, 0, &samples) == read_epoch(test, 3, &samples), "and one order for all epochs");
   ok(read_epoch(full, 0, &samples) == read_epoch(full, 1, &samples), "no-shuffle: the order of the file");
   is_int(samples, SAMPLES / BATCH * BATCH, "drop-last: full batches only");
+  is_int(hd_loader_shape_of(full)->samples, samples, "and as many samples as it says");
   hd_loader_destroy(test);
   hd_loader_destroy(full);
 }
