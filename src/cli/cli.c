@@ -2,12 +2,9 @@
 #include "cli/cli.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -509,14 +506,15 @@ int cli_run(const cli_command *command, int argc, char **argv) {
   return code;
 }
 
-void cli_catch_signals(void (*on_signal)(int number)) {
-  const struct sigaction action = {.sa_handler = on_signal};
+void cli_catch(const struct sigaction *action) {
   struct sigaction before;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, action, NULL);
+  sigaction(SIGTERM, action, NULL);
   if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGHUP, action, NULL);
 }
+
+void cli_catch_signals(void (*on_signal)(int number)) { cli_catch(&(struct sigaction){.sa_handler = on_signal}); }
 
 int cli_stopped_by(int number) {
   const char *const name = number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM";

@@ -140,6 +140,43 @@ fake_python() {
   [ -z "$(ls tmp)" ]
 }
 
+# ends_by_signal: SIGTERM to the bench in CHILD alone: it ends with its code and a line, and leaves nothing in tmp.
+ends_by_signal() {
+  kill -TERM "$CHILD"
+  code=0
+  wait "$CHILD" || code=$?
+  CHILD=
+  [ "$code" -eq 143 ]
+  [ "$(grep -v 'left out: ' err)" = "heddle: stopped by SIGTERM, without a result; start it again" ]
+  [ -z "$(ls tmp)" ]
+}
+
+@test "SIGTERM ends a bench and the program that it runs, and nothing is left" {
+  mkdir tmp
+  fake_python 'echo $$ >script; exec sleep 10'
+  TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers >out 2>err 3>&- &
+  CHILD=$!
+  until [ -s script ]; do kill -0 "$CHILD"; done
+  ends_by_signal
+  no kill -0 "$(cat script)" 2>/dev/null
+  TMPDIR=$PWD/tmp "$HEDDLE" bench ranks --model simplenet --data $FEW --threads 1 --rounds 10 >out 2>err 3>&- &
+  CHILD=$!
+  until ls tmp/heddle-ranks-*/run >/dev/null 2>&1; do kill -0 "$CHILD"; done
+  ends_by_signal
+}
+
+@test "SIGTERM ends the scripts with their workers and folders" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  mkdir -p tmp mnist
+  "$BUILDDIR/tests/bits/make_idx" mnist 640 64
+  printf '#!/bin/sh\n[ "$1" = -c ] && echo torch && exit\necho $$ >%s/worker\nexec sleep 10\n' "$PWD" >torch
+  chmod +x torch
+  TMPDIR=$PWD/tmp "$HEDDLE" bench peers --python ./torch --data-dir . --work simplenet --threads 1 >out 2>err 3>&- &
+  CHILD=$!
+  until [ -s worker ]; do kill -0 "$CHILD"; done
+  ends_by_signal
+}
+
 @test "bench loader --peers: a separate script with separate options" {
   fake_python 'basename "$1"; shift; echo "$@"'
   PATH=$PWD/bin:$PATH "$HEDDLE" bench loader --rounds 2 --peers --threads 2 --seconds 1 --json >out
@@ -247,6 +284,10 @@ END
   fails 2 bench everything
   fails 2 bench step --seconds 0
   fails 2 bench step extra
+  for layout in "--procs 2" "--device cuda:0" "--stages 2"; do
+    fails 2 bench step --model simplenet --data $FEW --seconds 0.1 $layout
+    says "threads of one process on the CPU, found $layout;"
+  done
   fails 2 bench gemm --size 0x1x1
   fails 2 bench gemm --size 12,13
   fails 2 bench gemm --svg x.svg
@@ -291,10 +332,6 @@ END
   command -v python3 >/dev/null || skip "python3 is not installed"
   mkdir -p bin
   printf '#!/bin/sh\nexit 1\n' >bin/mpicc
-  for layout in "--procs 2" "--device cuda:0" "--stages 2"; do
-    fails 2 bench step --model simplenet --data $FEW --seconds 0.1 $layout
-    says "threads of one process on the CPU, found $layout;"
-  done
   chmod +x bin/mpicc
   PATH=$PWD/bin:$PATH "$HEDDLE" bench rpc --peers --python ./nowhere --rounds 1 --json >out 2>err
   [ "$(grep -c '^left out: ' err)" -eq 3 ]
@@ -335,6 +372,11 @@ END
   grep -Eq '^ +2 x 1 +[0-9,]+ +[0-9,]+-[0-9,]+ +[0-9.]+ [0-9.]+-[0-9.]+ +[0-9.]+$' out # a row is one line
   fails 1 bench ranks --model simplenet --data $FEW --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
   fails 2 bench ranks --rounds 0
+  printf 'no-shuffle: true\ndrop-last: true\nnesterov: false\n' >flags.yaml
+  bench ranks --config flags.yaml --model simplenet --data $FEW --threads 1 --seconds 0.1 --rounds 1
+  "$HEDDLE" train --model simplenet --data $FEW --threads 1 --max-steps "$(json_get steps <out)" --epochs 100000 \
+    --no-shuffle --out two >two.out
+  [ "$(json_get weights_sha256 <out)" = "$(digest_of two.out)" ]
 }
 
 @test "docs/scaling.md has the tables of bench/scaling_model" {
