@@ -151,7 +151,7 @@ tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_sc
 
 tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cmd_report.c src/cli/report.c \
   src/cli/report_page.c src/cli/report_texts.c src/cli/report_figures.c src/cli/page.c src/cli/svg.c src/cli/cli.c \
-  src/cli/wrapped_text.c
+  src/cli/save_file.c src/cli/wrapped_text.c
 nodist_tests_unit_test_stop_SOURCES = embed_pages.c
 
 tests_unit_test_transform_SOURCES = tests/unit/test_transform.c tests/unit/transform_digests.h \

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from peers import HERE, TIMEOUT_S, median, say
+from peers import HERE, TIMEOUT_S, end_by_signals, median, say
 
 SIZES = (4, 64, 1024, 16384, 65536, 262144, 1 << 20, 4 << 20, 32 << 20)
 WARM_UP, MANY, FEW, MANY_UP_TO = 5, 500, 30, 65536
@@ -150,6 +150,7 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
+    end_by_signals()
     with tempfile.TemporaryDirectory() as scratch:
         runners = find(args, scratch)
         rounds = {id(r): [] for r in runners}

@@ -11,7 +11,8 @@ import json
 import os
 import tempfile
 
-from peers import Worker, add_peer, find_mnist, libraries_of, median, report_of, run_heddle, say, version_of
+from peers import (Worker, add_peer, end_by_signals, find_mnist, libraries_of, median, report_of, run_heddle, say,
+                   version_of)
 
 PICTURES, SIDE = 5000, 224
 COUNTS = (0, 1, 2, 4)
@@ -140,6 +141,7 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
+    end_by_signals()
     args.search = min(args.seconds, 1)
     mnist, heddle = find_mnist(args.data_dir), Heddle(args.heddle)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])

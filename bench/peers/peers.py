@@ -21,6 +21,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -39,6 +40,7 @@ ISAS = {"avx2": {"HEDDLE_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MA
 SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "HEDDLE_ISA",
             "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 limits = {}  # those of --isa
+stopped_by = []  # the signal that ends the script
 SEARCH_S, TIMEOUT_S = 0.7, 600
 NOISE_BATCHES = 400  # an epoch, after which heddle saves, takes as long as with a data set
 DDP_RANKS = 4
@@ -54,6 +56,16 @@ def say(text):
 def give_up(text):
     say("heddle: " + text)
     sys.exit(1)
+
+
+def end_by_signals():
+    """From now on signals end the script as an exit does: folders are removed and workers ended."""
+    def end(number, _):
+        stopped_by.append(number)
+        sys.exit(128 + number)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 def cpu_info(key):
@@ -111,7 +123,7 @@ class Worker:
     def close(self):
         try:
             self.process.stdin.close()
-            self.process.wait(20)
+            self.process.wait(0 if stopped_by else 20)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
@@ -458,6 +470,7 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
+    end_by_signals()
     limits.update(ISAS.get(args.isa, {}))
     works = [os.path.abspath(work) if is_file(work) else work for work in args.work or []]
     works = works or [work for work in WORKS if args.precision == "f32" or work != "ddp"]

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from allreduce import Mpi, cpus_of, run
-from peers import TIMEOUT_S, median, say
+from peers import TIMEOUT_S, end_by_signals, median, say
 
 SIZES = (0, 64, 4096, 65536, 1 << 20)
 WARM_UP, MANY, FEW, MANY_UP_TO = 20, 500, 50, 65536
@@ -171,6 +171,7 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
+    end_by_signals()
     with tempfile.TemporaryDirectory() as scratch:
         runners = find(args, scratch)
         rounds = {id(r): [] for r in runners}

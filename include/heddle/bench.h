@@ -81,8 +81,8 @@ typedef struct hd_bench_step_result {
 /* Trains the configuration's model on its data for about `seconds` (0.1 to 3600), as hd_session_train does: samples
  * are gathered, losses summed, weights updated; nothing is saved or evaluated. Then repeats it on one thread and
  * times each operation within the step: rows add up to thread_step_s. All steps have whole batches. It takes longer
- * where a step does: at least 3 turns of a step or two are measured. The caller owns the result; NULL may be
- * destroyed. */
+ * where a step does: at least 3 turns of a step or two are measured. HD_E_USAGE for a configuration with several
+ * processes, stages or a GPU. The caller owns the result; NULL may be destroyed. */
 HD_API hd_status hd_bench_step(hd_bench_step_result **out, hd_ctx *ctx, const hd_config *config, double seconds);
 HD_API void hd_bench_step_destroy(hd_bench_step_result *result);
 

@@ -48,7 +48,7 @@ typedef struct hd_loader_shape {
   int32_t channels, height, width;
   int32_t classes; /* of labels; 0 where samples have targets */
   int32_t outputs; /* floats of a target; 0 with labels */
-  int64_t samples; /* of an epoch */
+  int64_t samples; /* of an epoch, without those that drop-last leaves out */
   int64_t batches; /* of an epoch; the last may be short */
   int32_t workers; /* running */
 } hd_loader_shape;

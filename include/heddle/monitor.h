@@ -63,7 +63,7 @@ typedef struct hd_job_rank {
   uint64_t start; /* ticks since boot: with pid a unique name of a process */
   hd_job_state state;
   int64_t step, epoch;        /* steps done; its epoch, from 0 */
-  double loss, samples_per_s; /* of that step; recent, while training */
+  double loss, samples_per_s; /* of that step; recent, while training: the whole run's, as each rank sees it */
   int32_t threads;
   int32_t *cpu; /* of each thread; -1: not bound */
 } hd_job_rank;
@@ -79,7 +79,7 @@ typedef struct hd_job {
   char command[HD_LOOK_PATH_BYTES]; /* of that process; "" if hidden */
   hd_job_state state;
   int64_t step, steps, epoch, epochs, batch; /* steps: the run's last */
-  double loss, samples_per_s;                /* samples_per_s: of all ranks */
+  double loss, samples_per_s;                /* samples_per_s: of the run, as its first rank sees it */
   double elapsed_s, left_s;                  /* since its start; to its last step, evaluations not counted */
   int32_t threads;                           /* of all ranks */
   int32_t ranks;

@@ -77,7 +77,8 @@ typedef struct hd_tune {
 } hd_tune;
 
 /* Runs the experiment. If threads are not varied, the configuration's number is used, and one thread for comparison.
- * HD_E_USAGE for seconds or a sweep out of range, and for a sweep over placements where the configuration sets one;
+ * HD_E_USAGE for seconds or a sweep out of range, for a sweep over placements where the configuration sets one, for one
+ * of more than HD_TUNE_MAX_SETTINGS settings, and for a configuration with several processes, stages or a GPU;
  * HD_E_SYSTEM if two settings trained to different digests; else as hd_session_create. A run that the configuration
  * resumes is read, and neither locked nor written. The best setting is stored in the cache if threads were varied
  * and CPUs were not listed. */

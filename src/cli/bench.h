@@ -34,9 +34,15 @@ int bench_peers(const char *script, const char *const *given);
 /* Makes a folder in $TMPDIR or /tmp for `what`; returns an exit code. */
 int bench_folder(char *path, size_t bytes, const char *name, const char *what);
 
-/* Runs a program to its end; `line`, unless it is NULL, gets the last line that it prints. Signals of the terminal end
- * the program too, and this process then cleans up. Returns its exit code, or -errno. */
-int bench_child(char *line, int bytes, char *const *argv);
+/* From now on a signal ends the program that bench_child runs, and no other starts: this process then cleans up.
+ * bench_caught is that signal, 0 for none; bench_end gives the exit code, the signal's after a failure that follows. */
+void bench_catch_signals(void);
+int bench_caught(void);
+int bench_end(int code);
+
+/* Runs a program to its end; `line`, unless it is NULL, gets the last line that it prints, the file `errors` its
+ * standard error. Returns its exit code, or -errno. */
+int bench_child(char *line, int bytes, const char *errors, char *const *argv);
 
 /* A roofline with the operations as points, and the time of each against its bound. */
 void bench_draw(FILE *file, const void *ops);

@@ -170,8 +170,10 @@ int bench_barrier(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_bench_barrier_result r = {.struct_bytes = sizeof r};
   CLI_TRY(hd_bench_barrier(&r, ctx, config, bench_asked.seconds));
   if (cli_wants_json(config)) {
-    cli_json("{'cpu': %s, 'threads': %d, 'cpus': %d, 'us': %.4f, 'openmp_us': %.4f}\n", r.cpu, r.threads, r.cpus, r.us,
-             r.openmp_us);
+    cli_json("{'cpu': %s, 'threads': %d, 'cpus': %d, 'turns': %d, 'us': %.4f, 'us_low': %.4f, 'us_high': %.4f, ", r.cpu,
+             r.threads, r.cpus, r.turns, r.us, r.us_low, r.us_high);
+    cli_json("'openmp_us': %.4f, 'openmp_us_low': %.4f, 'openmp_us_high': %.4f}\n", r.openmp_us, r.openmp_us_low,
+             r.openmp_us_high);
     return CLI_OK;
   }
   cli_print("%s, %s on %s, medians of %d turns (their 95 %% interval)\n", r.cpu, cli_counted(r.threads, "thread"),

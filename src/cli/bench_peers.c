@@ -57,35 +57,78 @@ int bench_folder(char *path, size_t bytes, const char *name, const char *what) {
   return CLI_FAILED;
 }
 
-/* Starts a program with the usual signals, its output going to `output` unless that is -1. */
-static int start(pid_t *child, int output, char *const *argv) {
-  sigset_t usual;
+/* ---- One program at a time, and signals ---- */
+
+static volatile sig_atomic_t caught, child; /* child: the program's process, 0 for none */
+
+/* Signals of the terminal reach the program too; those to this process alone must be passed on. */
+static void on_signal(int number, siginfo_t *info, void *context) {
+  caught = number;
+  if (child && info->si_code != SI_KERNEL)
+    kill(child, number);
+}
+
+void bench_catch_signals(void) {
+  cli_catch(&(struct sigaction){.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART});
+}
+
+int bench_caught(void) { return caught; }
+
+int bench_end(int code) { return caught && code != CLI_OK ? cli_stopped_by(caught) : code; }
+
+/* What the program gets of this process: the usual signals, and files unless they are -1 and NULL. */
+static void prepare(posix_spawnattr_t *how, posix_spawn_file_actions_t *files, int output, const char *errors) {
+  static const int usual[] = {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ};
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+    sigaddset(&set, usual[i]);
+  posix_spawnattr_init(how);
+  posix_spawnattr_setsigdefault(how, &set);
+  posix_spawnattr_setflags(how, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawn_file_actions_init(files);
+  if (output >= 0)
+    posix_spawn_file_actions_adddup2(files, output, STDOUT_FILENO);
+  if (errors)
+    posix_spawn_file_actions_addopen(files, STDERR_FILENO, errors, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+}
+
+/* Starts it, unless a signal came before. None may come between the start and its number. */
+static int start(int output, const char *errors, char *const *argv) {
+  pid_t started = 0;
+  sigset_t all, before;
   posix_spawnattr_t how;
   posix_spawn_file_actions_t files;
-  sigemptyset(&usual);
-  sigaddset(&usual, SIGINT);
-  sigaddset(&usual, SIGTERM);
-  sigaddset(&usual, SIGPIPE);
-  sigaddset(&usual, SIGXFSZ);
-  posix_spawnattr_init(&how);
-  posix_spawnattr_setsigdefault(&how, &usual);
-  posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF);
-  posix_spawn_file_actions_init(&files);
-  if (output >= 0)
-    posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-  const int failed = posix_spawnp(child, argv[0], &files, &how, argv, environ);
+  prepare(&how, &files, output, errors);
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  posix_spawnattr_setsigmask(&how, &before);
+  const int failed = caught ? EINTR : posix_spawnp(&started, argv[0], &files, &how, argv, environ);
+  child = failed ? 0 : started;
+  sigprocmask(SIG_SETMASK, &before, NULL);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&how);
   return failed;
 }
 
-int bench_child(char *line, int bytes, char *const *argv) {
-  pid_t child;
-  int status = 0, ends[2] = {-1, -1};
+/* Its exit code. The system may give its number to another process once its end has been read. */
+static int await(void) {
+  const pid_t process = child;
+  siginfo_t end;
+  int status = 0;
+  while (waitid(P_PID, (id_t)process, &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  child = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int bench_child(char *line, int bytes, const char *errors, char *const *argv) {
+  int ends[2] = {-1, -1};
   if (line && pipe2(ends, O_CLOEXEC) != 0)
     return -errno;
-  void (*interrupt)(int) = signal(SIGINT, SIG_IGN), (*terminate)(int) = signal(SIGTERM, SIG_IGN);
-  const int failed = start(&child, ends[1], argv);
+  const int failed = start(ends[1], errors, argv);
   FILE *from = NULL;
   if (line) {
     close(ends[1]);
@@ -95,12 +138,12 @@ int bench_child(char *line, int bytes, char *const *argv) {
   }
   if (from)
     fclose(from);
-  while (!failed && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  signal(SIGINT, interrupt);
-  signal(SIGTERM, terminate);
-  return failed ? -failed : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (failed)
+    return caught ? 128 + caught : -failed;
+  return await();
 }
+
+/* ---- Peers ---- */
 
 int bench_peers(const char *script, const char *const *given) {
   char folder[FOLDER_BYTES], path[PATH_BYTES], self[PATH_MAX];
@@ -110,18 +153,19 @@ int bench_peers(const char *script, const char *const *given) {
   for (; *given && count < MOST_WORDS - 1; given++)
     argv[count++] = (char *)*given;
   fflush(stdout);
+  bench_catch_signals();
   int code = bench_folder(folder, sizeof folder, "peers", "scripts");
   if (code != CLI_OK)
     return code;
   code = write_scripts(folder);
   path_of(path, folder, script);
   if (code == CLI_OK)
-    code = bench_child(NULL, 0, argv);
+    code = bench_child(NULL, 0, NULL, argv);
   if (code < 0) {
     cli_complain("expected python3, found none (%s); install it, or name an interpreter's folder in PATH",
                  strerror(-code));
     code = CLI_FAILED;
   }
   remove_folder(folder);
-  return code;
+  return bench_end(code);
 }

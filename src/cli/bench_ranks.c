@@ -8,7 +8,6 @@
 #include <ftw.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +37,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static void remove_all(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* Options of the run that differ from their defaults. */
+/* Options of the run that differ from their defaults; a flag has no value. */
 static int pass_on(const char **word, int count, const hd_config *config) {
   static const char *const fixed[] = {"procs", "threads", "json", NULL};
   for (int i = 0; hd_option_at(i) && count < MOST_WORDS - 16; i++) {
@@ -47,13 +46,14 @@ static int pass_on(const char **word, int count, const hd_config *config) {
     int is_fixed = 0;
     for (int k = 0; fixed[k]; k++)
       is_fixed |= !strcmp(option->name, fixed[k]);
-    if (is_fixed || !value || !*value || !strcmp(value, option->fallback) || option->type == HD_OPTION_FLAG)
+    const int is_flag = option->type == HD_OPTION_FLAG;
+    if (is_fixed || !value || !*value || !strcmp(value, is_flag ? "false" : option->fallback))
       continue;
     static char name[MOST_WORDS][48];
     snprintf(name[count], sizeof name[count], "--%s", option->name);
     word[count] = name[count];
     word[count + 1] = value;
-    count += 2;
+    count += is_flag ? 1 : 2;
   }
   return count;
 }
@@ -72,10 +72,22 @@ static void text_of(char *out, size_t bytes, const char *line, const char *key) 
   snprintf(out, bytes, "%.*s", (int)strcspn(at, "\""), at);
 }
 
+/* Prints what a run has said on standard error; not how to go on after a signal, since its folder goes. */
+static void print_errors(const char *path) {
+  char part[4096];
+  size_t got;
+  FILE *errors = fopen(path, "re");
+  while (errors && !bench_caught() && (got = fread(part, 1, sizeof part, errors)) > 0)
+    fwrite(part, 1, got, stderr);
+  if (errors)
+    fclose(errors);
+}
+
 static int train(sweep *s, int ranks, int threads, long long steps) {
-  char out[PATH_MAX + 16], procs[16], threads_text[16], most[32];
+  char out[PATH_MAX + 16], errors[PATH_MAX + 16], procs[16], threads_text[16], most[32];
   const char *word[MOST_WORDS] = {s->self, "train"};
   snprintf(out, sizeof out, "%s/run", s->folder);
+  snprintf(errors, sizeof errors, "%s/errors", s->folder);
   snprintf(procs, sizeof procs, "%d", ranks);
   snprintf(threads_text, sizeof threads_text, "%d", threads);
   snprintf(most, sizeof most, "%lld", steps);
@@ -85,7 +97,8 @@ static int train(sweep *s, int ranks, int threads, long long steps) {
   for (size_t i = 0; i < sizeof fixed_words / sizeof *fixed_words; i++)
     word[count++] = fixed_words[i];
   s->last.line[0] = 0;
-  int code = bench_child(s->last.line, LINE_BYTES, (char *const *)word);
+  int code = bench_child(s->last.line, LINE_BYTES, errors, (char *const *)word);
+  print_errors(errors);
   if (code < 0) {
     cli_complain("cannot start %s: %s", word[0], strerror(-code));
     code = CLI_FAILED;
@@ -268,15 +281,13 @@ static int run_sweep(sweep *s, int cores) {
   if (!s->rate || !s->startup_s)
     return HD_E_NOMEM;
   hd__program_path(s->self, sizeof s->self);
+  bench_catch_signals();
   CLI_TRY(bench_folder(s->folder, sizeof s->folder, "ranks", "runs"));
-  void (*interrupt)(int) = signal(SIGINT, SIG_IGN), (*terminate)(int) = signal(SIGTERM, SIG_IGN);
   int code = begin(s, cores, bench_asked.ranks_seconds);
   if (code == CLI_OK)
     code = measure_all(s);
   remove_all(s->folder);
-  signal(SIGINT, interrupt);
-  signal(SIGTERM, terminate);
-  return code;
+  return bench_end(code);
 }
 
 int bench_ranks(hd_ctx *ctx, hd_config *config, int count, char **operand) {

@@ -2,16 +2,12 @@
 #include "cli/cli.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,53 +93,6 @@ bool cli_number(double *out, const char *text) {
 }
 
 bool cli_wants_json(const hd_config *config) { return hd_config_get_int(config, HD_OPT_JSON); }
-
-/* Opens a temporary file beside a path, or opens the path itself if it must be written in place (no temporary name).
- * The name is one that is removed from a run's folder with other leftovers. */
-static FILE *open_beside(char temporary[PATH_MAX], const char *path) {
-  struct stat there, out = {0};
-  uint64_t number;
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  const bool replaces = lstat(path, &there) == 0 && !S_ISLNK(there.st_mode);
-  fstat(STDOUT_FILENO, &out);
-  *temporary = 0;
-  if (replaces && there.st_dev == out.st_dev && there.st_ino == out.st_ino && fflush(stdout) == 0)
-    return fdopen(dup(STDOUT_FILENO), "w"); /* append */
-  if (replaces && !S_ISREG(there.st_mode))
-    return fopen(path, "we");
-  if (getentropy(&number, sizeof number) != 0)
-    return NULL;
-  snprintf(temporary, PATH_MAX, "%.*s.%s.tmp-%016llx", (int)(name - path), path, name, (unsigned long long)number);
-  FILE *file = fopen(temporary, "wxe");
-  if (file && replaces)
-    fchmod(fileno(file), there.st_mode & 0777);
-  return file;
-}
-
-int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what) {
-  char temporary[PATH_MAX], *real = follows ? realpath(path, NULL) : NULL;
-  FILE *file = open_beside(temporary, real ? real : path);
-  bool failed = !file;
-  if (file) {
-    draw(file, what);
-    failed = ferror(file) != 0;
-    failed |= fclose(file) != 0;
-    failed = failed || (*temporary && rename(temporary, real ? real : path) != 0);
-  }
-  const int error = failed ? (errno ? errno : EIO) : 0;
-  if (file && failed && *temporary)
-    remove(temporary);
-  free(real);
-  return error;
-}
-
-int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what) {
-  const int error = path ? cli_save(path, true, draw, what) : 0;
-  if (error == 0)
-    return CLI_OK;
-  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(error));
-  return CLI_FAILED;
-}
 
 static pid_t parent; /* when the command began */
 
@@ -557,14 +506,15 @@ int cli_run(const cli_command *command, int argc, char **argv) {
   return code;
 }
 
-void cli_catch_signals(void (*on_signal)(int number)) {
-  const struct sigaction action = {.sa_handler = on_signal};
+void cli_catch(const struct sigaction *action) {
   struct sigaction before;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, action, NULL);
+  sigaction(SIGTERM, action, NULL);
   if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGHUP, action, NULL);
 }
+
+void cli_catch_signals(void (*on_signal)(int number)) { cli_catch(&(struct sigaction){.sa_handler = on_signal}); }
 
 int cli_stopped_by(int number) {
   const char *const name = number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM";

@@ -6,6 +6,7 @@
  * Commands use only the public headers. */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -52,6 +53,9 @@ bool cli_wants_json(const hd_config *config);
 /* Writes a file atomically; one that is no regular file, or standard output's, in place. follows: a link at the path
  * stays one, else it is replaced. Returns 0 or the system's error. */
 int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what);
+
+/* Whether cli_save, following links, could write a file now: 0, or the system's error. Nothing is written. */
+int cli_can_save(const char *path);
 
 /* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
 int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
@@ -140,8 +144,9 @@ void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Seconds on a clock that is never set. Safe in a signal handler. */
 double cli_now_s(void);
 
-/* Calls `on_signal` at SIGINT, SIGTERM and, unless it is ignored, as under nohup, SIGHUP. */
+/* Calls `on_signal` at SIGINT, SIGTERM and, unless it is ignored, as under nohup, SIGHUP; the same with an action. */
 void cli_catch_signals(void (*on_signal)(int number));
+void cli_catch(const struct sigaction *action);
 
 /* Reports that a signal ended a command before it had a result; returns its exit code. */
 int cli_stopped_by(int number);

@@ -12,19 +12,11 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     passed_on = number;
 }
 
-static void catch_signals(void) {
-  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}, before;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-    sigaction(SIGHUP, &action, NULL);
-}
-
 static void complain_of(void *user, const char *line) { cli_complain("%s", line); }
 
 int cli_launch_ranks(hd_ctx *ctx, int ranks, const char *hosts, int max_restarts, char *const *argv) {
   hd_launch_result result = {.struct_bytes = sizeof result};
-  catch_signals();
+  cli_catch(&(struct sigaction){.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO});
   const hd_launch_settings settings = {.struct_bytes = sizeof settings,
                                        .ranks = ranks,
                                        .hosts = hosts,

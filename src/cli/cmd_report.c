@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static void note(report *r, const char *fm
   va_end(args);
 }
 
-/* Adds the run in a folder, or else all runs in the folders inside it. */
+/* Adds the run in a folder, or else all runs in the folders inside it; damaged ones are noted. */
 static int take_folder(report *r, const char *folder) {
   hd_runs *list;
   char path[4096];
@@ -49,6 +49,8 @@ static int take_folder(report *r, const char *folder) {
   for (int64_t i = 0; i < count && r->runs < REPORT_RUNS; i++)
     if (!alone || !strcmp(hd_runs_value(list, i, "run"), path))
       r->run[r->runs++] = (report_run){.list = list, .index = i, .owns = alone || i == 0};
+  for (int64_t i = 0; count > 0 && !alone && hd_runs_damage(list, i); i++)
+    note(r, "left out: %s", hd_runs_damage(list, i));
   if (count > 0 && r->runs < REPORT_RUNS)
     return CLI_OK;
   if (count == 0) {

@@ -110,6 +110,14 @@ static void on_event(void *user, const hd_sweep_event *event) {
 
 /* ---- The end ---- */
 
+/* The settings of a group; where each has a single run that is done, all of that run's: such runs and groups go by the
+ * same numbers. */
+static const char *settings_of(char text[512], const hd_sweep *s, int64_t group) {
+  const hd_sweep_report *r = hd_sweep_result(s);
+  const bool single = r->groups == r->done;
+  return values_of(text, s, single ? r->order[group] : r->group[group].first, single);
+}
+
 static void print_summary(const hd_sweep *s) {
   const hd_sweep_report *r = hd_sweep_result(s);
   char text[512];
@@ -117,7 +125,7 @@ static void print_summary(const hd_sweep *s) {
   cli_print("%s of %s done%s%s, %s; best first\n\n", cli_grouped(r->done), cli_grouped_of(r->runs, "run"),
             r->failed ? ", failed: " : "", r->failed ? cli_grouped(r->failed) : "", r->metric);
   for (int64_t g = 0; g < r->groups && g < SHOWN; g++) {
-    const int needed = cli_width(values_of(text, s, r->group[g].first, r->groups == r->done));
+    const int needed = cli_width(settings_of(text, s, g));
     width = needed > width ? needed : width;
   }
   if (cli_columns() > 0 && width > cli_columns() - NUMBERS)
@@ -125,7 +133,7 @@ static void print_summary(const hd_sweep *s) {
   cli_print("%-*s  %5s  %10s  %9s  95 %% interval\n", width, "settings", "n", "mean", "deviation");
   for (int64_t g = 0; g < r->groups && g < SHOWN; g++) {
     const hd_sweep_group *is = &r->group[g];
-    const bool has_room = cli_width(values_of(text, s, is->first, r->groups == r->done)) <= width;
+    const bool has_room = cli_width(settings_of(text, s, g)) <= width;
     if (!has_room) /* a line of its own */
       cli_print("%s\n", text);
     cli_print("%-*s  %5lld  %10.6g", width, has_room ? text : "", (long long)is->n, is->mean);

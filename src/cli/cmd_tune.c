@@ -1,8 +1,6 @@
 /* heddle tune: the thread-count experiment, as a table, JSON, CSV and a page. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -138,57 +136,41 @@ static void print_json(const hd_tune *t) {
   cli_json(", 'weights_sha256': %s}\n", t->weights_sha256);
 }
 
-/* Opened before the experiment, so that an unwritable file is an error at the start. */
-static int open_file(FILE **out, const char *path) {
-  *out = path ? fopen(path, "we") : NULL;
-  if (!path || *out)
-    return 0;
-  cli_complain("cannot write %s: %s; name a file in a folder that exists and can be written", path, strerror(errno));
-  return CLI_FAILED;
+/* Before the experiment, so that an unwritable file is an error at the start. */
+static int check_file(const char *path) {
+  const int error = path ? cli_can_save(path) : 0;
+  if (error)
+    cli_complain("cannot write %s: %s; name a file in a folder that exists and can be written", path, strerror(error));
+  return error ? CLI_FAILED : CLI_OK;
 }
 
-static int close_file(FILE *file, const char *path, int code) {
-  if (!file)
-    return code;
-  struct stat named;
-  int failed = ferror(file);
-  failed |= fclose(file) != 0;
-  if (code == CLI_OK && failed) {
-    cli_complain("cannot write %s: %s; free some space", path, strerror(errno));
-    code = CLI_FAILED;
-  }
-  if (code != CLI_OK && lstat(path, &named) == 0 && S_ISREG(named.st_mode))
-    remove(path); /* never a device */
-  return code;
-}
+static void draw_page(FILE *to, const void *tune) { tune_write_page(to, tune); }
 
-static void report(const hd_tune *tune, const hd_config *config, FILE *html, FILE *csv) {
-  (cli_wants_json(config) ? print_json : print_table)(tune);
-  if (html)
-    tune_write_page(html, tune);
-  if (csv)
-    tune_write_csv(csv, tune);
+static void draw_csv(FILE *to, const void *tune) { tune_write_csv(to, tune); }
+
+static int save_file(const char *path, void (*draw)(FILE *to, const void *tune), const hd_tune *tune) {
+  const int error = path ? cli_save(path, true, draw, tune) : 0;
+  if (error)
+    cli_complain("cannot write %s: %s; free some space", path, strerror(error));
+  return error ? CLI_FAILED : CLI_OK;
 }
 
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   static hd_tune tune = {.struct_bytes = sizeof tune};
-  FILE *html = NULL, *csv = NULL;
-  int terminal = isatty(STDERR_FILENO), code = open_file(&html, asked.html);
-  if (code == 0)
-    code = open_file(&csv, asked.csv);
-  if (code == 0) {
-    const hd_tune_request wanted = {.struct_bytes = sizeof wanted,
-                                    .seconds = asked.seconds,
-                                    .sweep = asked.sweep,
-                                    .progress = terminal ? show_progress : NULL};
-    code = hd_tune_run(&tune, ctx, config, &wanted);
-    if (terminal)
-      fprintf(stderr, "\r%24s\r", "");
-  }
-  if (code == 0)
-    report(&tune, config, html, csv);
-  code = close_file(csv, asked.csv, code);
-  return close_file(html, asked.html, code);
+  const int terminal = isatty(STDERR_FILENO);
+  const hd_tune_request wanted = {.struct_bytes = sizeof wanted,
+                                  .seconds = asked.seconds,
+                                  .sweep = asked.sweep,
+                                  .progress = terminal ? show_progress : NULL};
+  CLI_TRY(check_file(asked.html));
+  CLI_TRY(check_file(asked.csv));
+  const hd_status status = hd_tune_run(&tune, ctx, config, &wanted);
+  if (terminal)
+    fprintf(stderr, "\r%24s\r", "");
+  CLI_TRY(status);
+  (cli_wants_json(config) ? print_json : print_table)(&tune);
+  CLI_TRY(save_file(asked.html, draw_page, &tune));
+  return save_file(asked.csv, draw_csv, &tune);
 }
 
 static const cli_extra extra[] = {

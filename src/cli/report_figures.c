@@ -37,6 +37,7 @@ typedef struct curve {
   const char *name;
   int colour, count;
   int64_t numbers;
+  double last; /* the step of the last number */
   double x[BINS], y[BINS], low[BINS], high[BINS], of[BINS];
 } curve;
 
@@ -54,6 +55,7 @@ static void take_curve(curve *c, const report *r, int run, const char *key) {
   if (hd_runs_numbers(&n, r->run[run].list, r->ctx, r->run[run].index, key) != HD_OK)
     return;
   c->numbers = n.count;
+  c->last = n.count > 0 ? n.step[n.count - 1] : 0;
   c->count = n.count < BINS ? (int)n.count : BINS;
   for (int64_t i = 0; i < n.count; i++)
     take_number(c, (int)(i * c->count / n.count), n.step[i], scale * n.value[i]);
@@ -134,11 +136,16 @@ static const struct {
 
 enum { QUANTITIES = sizeof quantity / sizeof *quantity };
 
-static const char *caption_of(char text[256], const char *title, const report *r, const curve *c) {
+/* Says of how many steps the points of curves are means, at most. */
+static const char *caption_of(char text[256], const char *title, const report *r, const curve *c, int count) {
   const int at = snprintf(text, 256, "%s by step", title);
-  if (c->numbers > c->count)
-    snprintf(text + at, 256 - (size_t)at, "; curves: means of about %lld steps%s",
-             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their lowest and highest" : "");
+  double steps = 0;
+  for (int i = 0; i < count; i++)
+    if (c[i].numbers > c[i].count)
+      steps = fmax(steps, c[i].last / c[i].count);
+  if (steps > 0)
+    snprintf(text + at, 256 - (size_t)at, "; curves: means of about %lld steps%s", llround(fmax(steps, 2)),
+             r->runs == 1 ? ", area: their lowest and highest" : "");
   return text;
 }
 
@@ -154,11 +161,11 @@ static void put_quantities(report *r) {
       c[count].colour = several ? count : (int)(strcmp(c[count].name, "test") == 0) + 2 * (*c[count].name == 'v');
       take_curve(&c[count], r, several ? count : 0, quantity[q + count * !several].key);
     }
+    const char *title = several ? quantity[q].title_alone : quantity[q].title;
     const curves_figure figure = {.name = several ? quantity[q].key : quantity[q].kind,
                                   .unit = *quantity[q].kind == 'a' ? "%" : "",
                                   .x_name = "step",
-                                  .caption =
-                                      caption_of(caption, several ? quantity[q].title_alone : quantity[q].title, r, c),
+                                  .caption = caption_of(caption, title, r, c, count),
                                   .plot = strcmp(quantity[q].kind, "lr") ? 250 : 120};
     put_curves(r, &figure, c, count);
   }

@@ -15,6 +15,7 @@
 #include "cli/svg.h"
 
 enum { HEIGHT = 400, TOP = 44, BOTTOM = 384, SIDE = 84, APART = 150, TICKS = 6, MOST_NAMES = 24, MOST_ROWS = 1000 };
+enum { TICK_BYTES = 13 }; /* as much text as there is room for beside an axis */
 
 static const double WIDE = 50; /* largest by smallest value of a logarithmic axis */
 
@@ -90,6 +91,14 @@ static axis look_at(const hd_sweep *s, int key) {
 
 static double y_of(double place) { return BOTTOM - 14 - place * (BOTTOM - TOP - 28); }
 
+/* What stands beside a tick: a value as it was given where it fits (run < 0: there is none), else the number there. */
+static void write_tick(char text[TICK_BYTES], const hd_sweep *s, const axis *x, int key, int64_t run, double at) {
+  const char *given = run < 0 ? "" : hd_sweep_value(s, run, key);
+  snprintf(text, TICK_BYTES, "%s", given);
+  if (x->numbers && (run < 0 || strlen(given) >= TICK_BYTES))
+    snprintf(text, TICK_BYTES, x->step > 0 ? "%.10g" : "%.4g", x->log ? pow(10, at) : at);
+}
+
 /* The distinct values if they are few, else some numbers of the scale. */
 static void put_axis(FILE *to, const hd_sweep *s, axis *x, int key) {
   const bool few = has_few(s, x, key), last = key == hd_sweep_result(s)->keys;
@@ -101,12 +110,10 @@ static void put_axis(FILE *to, const hd_sweep *s, axis *x, int key) {
   for (int i = 0; i < ticks && x->high >= x->low; i++) {
     const double place = few ? place_of(x, s, key, x->at[i]) : x->high > x->low ? i / (ticks - 1.0) : 0.5;
     const double value = x->low + place * (x->high - x->low), y = y_of(place);
-    char text[16];
-    snprintf(text, sizeof text, "%.12s", few ? hd_sweep_value(s, x->at[i], key) : "");
-    if (x->numbers)
-      snprintf(text, sizeof text, "%.4g", x->log ? pow(10, value) : value);
+    char text[TICK_BYTES];
     if (fabs(y - before) < 14)
       continue;
+    write_tick(text, s, x, key, few ? x->at[i] : -1, value);
     svg_text(to, last ? at + 7 : at - 7, y + 4, last ? "" : "end", "%s", text);
     before = y;
   }
@@ -168,9 +175,19 @@ static void put_cells(FILE *to, const hd_sweep *s, int64_t run, bool with_repeat
     }
 }
 
+/* "Averages over seeds and folds": the keys that tell the runs of a group apart. */
+static const char *title_of_groups(char text[64], const hd_sweep_report *r) {
+  int at = snprintf(text, 64, "Averages over "), found = 0;
+  for (int k = 0; k < r->keys; k++)
+    if (hd_sweep_repeats(r->key[k]))
+      at += snprintf(text + at, 64 - (size_t)at, "%s%ss", found++ ? " and " : "", name_of(r, k));
+  return text;
+}
+
 static void put_groups(FILE *to, const hd_sweep *s) {
   const hd_sweep_report *r = hd_sweep_result(s);
-  open_table(to, r, "Averages over seeds", "", false,
+  char title[64];
+  open_table(to, r, title_of_groups(title, r), "", false,
              "<th>n</th><th>mean</th><th>deviation</th><th>95&nbsp;% interval</th>");
   for (const hd_sweep_group *g = r->group; g < r->group + r->groups && g < r->group + MOST_ROWS; g++) {
     fprintf(to, "<tr%s>", g == r->group ? " class=\"best\"" : "");

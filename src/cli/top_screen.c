@@ -292,9 +292,9 @@ static const char *short_number(char text[16], double value) {
     return text;
   }
   double size = value;
-  for (; size >= 9999999.5 && unit[u + 1]; u++)
+  for (; size >= (u ? 999999.5 : 9999999.5) && unit[u + 1]; u++)
     size /= 1000;
-  snprintf(text, 16, u ? "%.0f%c" : "%.0f", fmin(size, 9e6), unit[u]);
+  snprintf(text, 16, u ? "%.0f%c" : "%.0f", fmin(size, 9999999), unit[u]);
   return text;
 }
 

@@ -135,6 +135,7 @@ static void put_chart(FILE *to, const hd_tune *t, const chart_form *f) {
 }
 
 static void put_charts(FILE *to, const hd_tune *t) {
+  const double one = t->settings[0].samples_per_s;
   double most = 0;
   for (int i = 0; i < t->count; i++)
     most = fmax(most, t->settings[i].high);
@@ -143,7 +144,7 @@ static void put_charts(FILE *to, const hd_tune *t) {
                           "samples per second by threads", 1, most, false});
   put_chart(to, t,
             &(chart_form){"Speed-up over one thread; dashed: ideal, n times for n threads", "speed-up by threads",
-                          1 / t->settings[0].samples_per_s, t->settings[t->count - 1].threads, true});
+                          1 / one, fmax(t->settings[t->count - 1].threads, most / one), true});
 }
 
 static void put_table(FILE *to, const hd_tune *t) {

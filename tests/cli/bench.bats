@@ -78,9 +78,11 @@ points() {
 @test "bench conv: a model's convolutions without unneeded gradients, and shapes" {
   bench conv --model lenet5 --seconds 0.2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | sort | uniq -c | xargs)" = '2 op: conv2d 2 op: conv2d_dw 1 op: conv2d_dx' ]
-  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --shape 8x6x6,out=8,groups=8,kernel=5,padding=2 \
-    --seconds 0.2
+  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --seconds 0.2 \
+    --shape 8x6x6,out=8,groups=8,kernel=5,padding=2,stride=1x2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | wc -l)" -eq 6 ]
+  [ "$(json_get operations.0.name operations.3.name <out)" = \
+    "3x9x8, 5 of 3x2, stride 2, padding 1 8x6x6, 8 of 5x5, stride 1x2, padding 2, groups 8" ]
   # 5 maps of 5 x 5 outputs, 3 channels of 3 x 2: two FLOPs each
   rate=$(json_get operations.0.gflops operations.0.us <out)
   awk -v r="${rate% *}" -v us="${rate#* }" 'BEGIN { f = r * us * 1000; exit !(f > 4490 && f < 4510) }'
@@ -96,7 +98,9 @@ points() {
 @test "bench barrier: both barriers" {
   bench barrier --threads 2 --seconds 0.2
   [ "$(json_get threads <out)" = 2 ]
-  json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
+  [ "$(json_keys <out)" = "cpu threads cpus turns us us_low us_high openmp_us openmp_us_low openmp_us_high" ]
+  json_get turns us_low us us_high openmp_us_low openmp_us openmp_us_high <out |
+    awk '{ exit !($1 > 0 && 0 < $2 && $2 <= $3 && $3 <= $4 && 0 < $5 && $5 <= $6 && $6 <= $7) }'
 }
 
 @test "bench loader: what it delivers, with the given number of workers" {
@@ -109,6 +113,9 @@ points() {
       awk '{ exit !($1 > 0 && $2 < 0.001 && $2 > -0.001 && $3 > 0.999 && $3 < 1.001) }'
   done
   bench loader --data random:1x4x4 --seconds 0.1
+  # An epoch that drops samples has those that it delivers, and not one of the next.
+  bench loader --data $FEW --batch 1000 --drop-last --seconds 0.1
+  [ "$(json_get samples <out)" = 3000 ]
   fails 1 bench loader --data nowhere
 }
 
@@ -131,6 +138,43 @@ fake_python() {
   [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 "\
 "--precision bf16 --markdown --seconds 3 --threads 2 --data-dir D --batch 64" ]]
   [ -z "$(ls tmp)" ]
+}
+
+# ends_by_signal: SIGTERM to the bench in CHILD alone: it ends with its code and a line, and leaves nothing in tmp.
+ends_by_signal() {
+  kill -TERM "$CHILD"
+  code=0
+  wait "$CHILD" || code=$?
+  CHILD=
+  [ "$code" -eq 143 ]
+  [ "$(grep -v 'left out: ' err)" = "heddle: stopped by SIGTERM, without a result; start it again" ]
+  [ -z "$(ls tmp)" ]
+}
+
+@test "SIGTERM ends a bench and the program that it runs, and nothing is left" {
+  mkdir tmp
+  fake_python 'echo $$ >script; exec sleep 10'
+  TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers >out 2>err 3>&- &
+  CHILD=$!
+  until [ -s script ]; do kill -0 "$CHILD"; done
+  ends_by_signal
+  no kill -0 "$(cat script)" 2>/dev/null
+  TMPDIR=$PWD/tmp "$HEDDLE" bench ranks --model simplenet --data $FEW --threads 1 --rounds 10 >out 2>err 3>&- &
+  CHILD=$!
+  until ls tmp/heddle-ranks-*/run >/dev/null 2>&1; do kill -0 "$CHILD"; done
+  ends_by_signal
+}
+
+@test "SIGTERM ends the scripts with their workers and folders" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  mkdir -p tmp mnist
+  "$BUILDDIR/tests/bits/make_idx" mnist 640 64
+  printf '#!/bin/sh\n[ "$1" = -c ] && echo torch && exit\necho $$ >%s/worker\nexec sleep 10\n' "$PWD" >torch
+  chmod +x torch
+  TMPDIR=$PWD/tmp "$HEDDLE" bench peers --python ./torch --data-dir . --work simplenet --threads 1 >out 2>err 3>&- &
+  CHILD=$!
+  until [ -s worker ]; do kill -0 "$CHILD"; done
+  ends_by_signal
 }
 
 @test "bench loader --peers: a separate script with separate options" {
@@ -240,6 +284,10 @@ END
   fails 2 bench everything
   fails 2 bench step --seconds 0
   fails 2 bench step extra
+  for layout in "--procs 2" "--device cuda:0" "--stages 2"; do
+    fails 2 bench step --model simplenet --data $FEW --seconds 0.1 $layout
+    says "threads of one process on the CPU, found $layout;"
+  done
   fails 2 bench gemm --size 0x1x1
   fails 2 bench gemm --size 12,13
   fails 2 bench gemm --svg x.svg
@@ -324,6 +372,11 @@ END
   grep -Eq '^ +2 x 1 +[0-9,]+ +[0-9,]+-[0-9,]+ +[0-9.]+ [0-9.]+-[0-9.]+ +[0-9.]+$' out # a row is one line
   fails 1 bench ranks --model simplenet --data $FEW --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
   fails 2 bench ranks --rounds 0
+  printf 'no-shuffle: true\ndrop-last: true\nnesterov: false\n' >flags.yaml
+  bench ranks --config flags.yaml --model simplenet --data $FEW --threads 1 --seconds 0.1 --rounds 1
+  "$HEDDLE" train --model simplenet --data $FEW --threads 1 --max-steps "$(json_get steps <out)" --epochs 100000 \
+    --no-shuffle --out two >two.out
+  [ "$(json_get weights_sha256 <out)" = "$(digest_of two.out)" ]
 }
 
 @test "docs/scaling.md has the tables of bench/scaling_model" {

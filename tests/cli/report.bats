@@ -85,6 +85,13 @@ for point, loss in zip(points, logged):
 EOS
 }
 
+@test "a curve of many numbers says of how many steps its points are means" {
+  train --out r --log-every 5 --batch 8 --max-steps 800 # 160 numbers in 150 points
+  for what in 'Learning rate' Loss; do
+    has r/report.html "$what by step; curves: means of about 5 steps"
+  done
+}
+
 @test "several runs: what differs, a colour for each, and the accuracy over time" {
   train --out runs/a --lr 0.1 --log-every 5
   train --out runs/b --lr 0.01 --log-every 5
@@ -98,6 +105,11 @@ EOS
   cp report.html kept
   "$HEDDLE" report runs -o all.html >out
   cmp all.html kept
+  mkdir runs/damaged
+  echo '{"broken": ' >runs/damaged/run.json
+  "$HEDDLE" report runs -o all.html >out 2>err
+  [ "$(grep -c '^heddle: warning: left out: runs/damaged/run.json:' err)" -eq 1 ]
+  has all.html '2 runs' 'left out: runs/damaged/run.json:'
   train --out c --data random:1x28x28
   "$HEDDLE" report runs/a c -o other.html >out 2>err
   has other.html 'trained on different data'

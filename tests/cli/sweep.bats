@@ -78,6 +78,7 @@ EOF
   sweep --folds 4 lr=0.1,0.01 --out s $rows
   [ "$(column fold s/table.csv)" = "1/4 2/4 3/4 4/4 1/4 2/4 3/4 4/4" ]
   [ "$(column n s/summary.csv)" = "4 4" ]
+  grep -q '<h2>Averages over folds</h2>' s/sweep.html
   [ "$(awk -F , 'NR > 1 && $2 == 0.1 { s += $10 / 4 } END { printf "%.4g", s }' s/table.csv)" = \
     "$(awk -F , 'NR > 1 && $1 == 0.1 { printf "%.4g", $4 }' s/summary.csv)" ]
   "$HEDDLE" train $rows --lr 0.1 --fold 2/4 --out alone >out
@@ -134,7 +135,7 @@ EOF
 @test "--halving: the best of each round go on, to the weights of an undisturbed run" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   local options="$QUICK --max-steps 40 --schedule cosine --epochs 1"
-  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --rank-by test_loss --out s $options
+  sweep lr=0.3,0.1,0.03,0.01 seed=1,0 --halving 2 --rank-by test_loss --out s $options
   [ "$(column state s/table.csv | tr ' ' '\n' | sort | uniq -c | xargs)" = "1 done 7 dropped" ]
   python3 - <<'PYTHON'
 import csv, glob, json
@@ -157,9 +158,10 @@ best = rows[inside[0]]
 print(best["run"], best["lr"], best["seed"], best["weights_sha256"], file=open("best", "w"))
 PYTHON
   read -r run lr seed digest <best
+  grep -Eq "^lr $lr, seed $seed +1 " out # the run that went on to the end
   "$HEDDLE" train $options --threads 1 --lr "$lr" --seed "$seed" --out alone >out
   [ "$(digest_of out)" = "$digest" ]
-  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --rank-by test_loss --out t $options --jobs 1
+  sweep lr=0.3,0.1,0.03,0.01 seed=1,0 --halving 2 --rank-by test_loss --out t $options --jobs 1
   cmp s/table.csv t/table.csv
 }
 
@@ -425,7 +427,11 @@ time.sleep(600)' 3>&- &
 }
 
 @test "a linear axis of the page has round numbers" {
-  "$HEDDLE" sweep lr=0.001,0.01,0.1 seed=0,1 $SMALL --out s >/dev/null 2>&1
+  "$HEDDLE" sweep lr=0.001,0.01,0.1 seed=10000,10001 $SMALL --out s >/dev/null 2>&1
+  for value in 0.001 0.01 0.1 10000 10001; do # as they were given
+    grep -q "class=\"end\">$value</text>" s/sweep.html
+  done
+  grep -q '<h2>Averages over seeds</h2>' s/sweep.html
   # What is right of the last axis: its numbers, at even and round steps.
   grep -oE '<text [^>]*class="">[0-9.]+</text>' s/sweep.html | sed 's/.*>\([0-9.]*\)<.*/\1/' >ticks
   [ "$(wc -l <ticks)" -ge 2 ]

@@ -52,6 +52,10 @@ rows() {
   [ "$(grep -c '</svg>' t.html)" -eq 2 ]
   grep -q '^</body></html>' t.html || grep -q '</body></html>$' t.html
   no grep -E '[^a-z](nan|inf)[^a-z]' t.html t.csv
+  ln -s /proc/self/fd/1 link
+  tune --sweep workers --threads 1 --csv link | cat >out
+  [ -L link ]
+  grep -qx '1,0,.*' out
 }
 
 @test "placements: each that comes to other CPUs is measured, those that do not are named beside it" {
@@ -291,8 +295,22 @@ threads_of() {
   says "found --placement"
   fails 2 tune --sweep threads,placement --cpus 0
   says "found --cpus"
+  quick="--model simplenet --data $FEW --seconds 0.1"
+  for layout in "--procs 2" "--device cuda" "--stages 2" "--stages auto"; do
+    fails 2 tune $quick $layout
+    says "threads of one process on the CPU, found $layout;"
+  done
+  tune --sweep placement --device auto --procs 1 --stages 1 >out
+  HWLOC_SYNTHETIC="pack:2 core:2 pu:2" fails 2 tune $quick --sweep threads,placement,workers
+  says "at most 64 settings" "leave placement or workers out"
   fails 2 tune simplenet
   fails 1 tune --html none/page.html
   says "none/page.html"
-  fails 2 tune --model nosuch
+  echo old >t.csv
+  fails 2 tune --model nosuch --csv t.csv --html t.html
+  [ "$(cat t.csv)" = old ]
+  [ ! -e t.html ]
+  mkdir d
+  fails 1 tune --csv d
+  says "cannot write d: "
 }

@@ -52,6 +52,9 @@ static void test_pairs(void) {
   near(share, 0.6, 0.001, "each keeps 60 %%");
   const double disturbed[4] = {1, 0.5, 0.98, 1};
   is_int(hd__judge_pairs(&share, pair, disturbed, 2), 0, "one that was slow while the other was not is no pair");
+  is_int(hd__count_cores(8, 8, 8), 4, "8 CPUs in pairs are 4 cores");
+  is_int(hd__count_cores(64, 24, 24), 32, "64 are 32, if the 24 that were tried are pairs");
+  is_int(hd__count_cores(64, 24, 12), 48, "and 48, if half of these are");
 }
 
 static void test_bare(void) {

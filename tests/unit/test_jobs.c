@@ -149,7 +149,9 @@ static void test_ranks(void) {
   is_int(look(), 1, "a job of three ranks is one; this process and a child that hold its page are none");
   ok(found->ranks == 3 && found->rank[0].rank == 0 && found->rank[2].rank == 2, "its ranks are in order");
   is_int(found->pid, found->rank[0].pid, "its process is that of rank 0");
-  ok(found->step == 7 && found->samples_per_s == 300 && found->threads == 6, "speeds and threads add up");
+  ok(found->step == 7 && found->samples_per_s == 100 && found->threads == 6,
+     "threads add up; the speed of a rank is the run's");
+  near(found->left_s, (1000 - 7) * 64 / 100.0, 1e-9, "993 steps are left");
   const hd_job_rank dead = found->rank[1];
   kill(dead.pid, SIGKILL);
   waitpid(dead.pid, NULL, 0);

@@ -108,6 +108,7 @@ static void test_parts(void) {
   order = read_epoch(full, 0, &samples);
   ok(order && order == read_epoch(full, 1, &samples), "no-shuffle: the order of the file");
   is_int(samples, SAMPLES / BATCH * BATCH, "drop-last: full batches only");
+  is_int(hd_loader_shape_of(full)->samples, samples, "and as many samples as it says");
   hd_loader_destroy(test);
   hd_loader_destroy(full);
 }

@@ -165,6 +165,22 @@ static void test_sizes(void) {
   is_int(wrong, 0, "every size holds every machine");
 }
 
+/* A column has seven characters. */
+static void test_numbers(void) {
+  static const struct {
+    double speed;
+    const char *shown;
+  } of[] = {{9000001, "9000001"}, {9999999, "9999999"}, {9999999.6, "10000k"}, {5e9, "5000M"}, {NAN, "      -"}};
+  hd_look look = look_at(4, 1, 0, 1);
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    job[0].samples_per_s = of[i].speed;
+    draw(&look, 24, 80, &(top_view){.chosen = -1});
+    char row[64];
+    snprintf(row, sizeof row, " %s  0.1234 ", of[i].shown);
+    ok(row_of(row) > 0, "%.1f samples a second are%s", of[i].speed, row);
+  }
+}
+
 static void test_small(void) {
   hd_look look = look_at(4, 1, 0, 2);
   draw(&look, 24, 80, &(top_view){.chosen = 1, .colour = 1});
@@ -264,6 +280,7 @@ static void test_times(void) {
 
 int main(void) {
   test_times();
+  test_numbers();
   test_small();
   test_curves();
   test_large();

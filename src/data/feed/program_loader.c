@@ -59,7 +59,8 @@ static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_lo
 
 static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
   const hd_split seen = hd__feed_seen(&l->feed);
-  const bool drop = hd__settings(config)->drop_last;
+  const int64_t whole = l->feed.count / l->batch, rest = l->feed.count % l->batch;
+  const bool drops = hd__settings(config)->drop_last;
   if (seen.window || seen.masked)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected samples with one target each, found %s; train on the data",
                     l->data->name, seen.window ? "a text" : "a class for each pixel");
@@ -71,8 +72,8 @@ static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
                                .width = seen.width,
                                .classes = seen.labels ? seen.classes : 0,
                                .outputs = seen.labels ? 0 : seen.outputs,
-                               .samples = l->feed.count,
-                               .batches = drop ? l->feed.count / l->batch : (l->feed.count + l->batch - 1) / l->batch};
+                               .samples = drops ? whole * l->batch : l->feed.count,
+                               .batches = whole + (rest > 0 && !drops)};
   if (l->shape.batches == 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "drop-last expects at least one full batch of %lld, found %lld samples; use a smaller batch",

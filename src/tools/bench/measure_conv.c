@@ -18,7 +18,7 @@
 
 static const double LIVE = 0.5; /* share of a pooled gradient that is not zero */
 
-enum { TURNS = 9, OPERANDS = 8, CALL_BYTES = 512 << 10, MOST_ROWS = 16 };
+enum { TURNS = 9, OPERANDS = 8, CALL_BYTES = 512 << 10, MOST_ROWS = 16, SHAPE_BYTES = 256 };
 
 /* One kernel and its arguments. */
 typedef struct job {
@@ -150,14 +150,21 @@ static hd_status add_job(experiment *e, hd_ctx *ctx, const char *name, hd_op op,
   return make_call(e, &e->jobs[i], ctx);
 }
 
+/* Appends ", stride 2" or ", stride 1x2", unless both are as usual. */
+static int pair_text(char *text, size_t bytes, const char *name, const int32_t value[2], int32_t usual) {
+  if (value[0] == usual && value[1] == usual)
+    return 0;
+  return value[0] == value[1] ? snprintf(text, bytes, ", %s %d", name, value[0])
+                              : snprintf(text, bytes, ", %s %dx%d", name, value[0], value[1]);
+}
+
 /* "32x13x13, 64 of 3x3, pool 2": unusual attributes are appended. */
-static void shape_text(char *text, size_t bytes, const hd_bench_conv_shape *s) {
+static void shape_text(char text[SHAPE_BYTES], const hd_bench_conv_shape *s) {
+  const size_t bytes = SHAPE_BYTES; /* more than any numbers take */
   int at = snprintf(text, bytes, "%dx%dx%d, %d of %dx%d", s->channels, s->height, s->width, s->out, s->kernel[0],
                     s->kernel[1]);
-  if (s->stride[0] > 1 || s->stride[1] > 1)
-    at += snprintf(text + at, bytes - (size_t)at, ", stride %d", s->stride[0]);
-  if (s->padding[0] || s->padding[1])
-    at += snprintf(text + at, bytes - (size_t)at, ", padding %d", s->padding[0]);
+  at += pair_text(text + at, bytes - (size_t)at, "stride", s->stride, 1);
+  at += pair_text(text + at, bytes - (size_t)at, "padding", s->padding, 0);
   if (s->groups > 1)
     at += snprintf(text + at, bytes - (size_t)at, ", groups %d", s->groups);
   if (s->pool > 1)
@@ -176,7 +183,7 @@ static bool is_sound(const hd_bench_conv_shape *s) {
 }
 
 static hd_status add_shape(experiment *e, hd_ctx *ctx, const hd_bench_conv_shape *s) {
-  char name[HD_BENCH_NAME_BYTES];
+  char name[SHAPE_BYTES];
   hd_geom g = {.ci = s->channels,
                .hi = s->height,
                .wi = s->width,
@@ -189,7 +196,7 @@ static hd_status add_shape(experiment *e, hd_ctx *ctx, const hd_bench_conv_shape
                           .pw = s->padding[1]},
                .conv = {.groups = s->groups, .pool = s->pool},
                .relu = 1};
-  shape_text(name, sizeof name, s);
+  shape_text(name, s);
   if (!is_sound(s) || !hd__geom_finish(&g) || g.hp < 1 || g.wp < 1)
     return hd__fail(ctx, HD_E_SHAPE,
                     "expected a convolution with outputs, of at most 4096 each, groups that divide its channels and no "

@@ -56,8 +56,9 @@ static hd_status measure(hd_bench_loader_result *out, hd_ctx *ctx, hd_loader *lo
   const hd_kernels *kernels;
   HD_TRY(hd__planned_kernels(&kernels, ctx));
   tally all = {.kernels = kernels, .squared = true};
-  while (all.samples < shape->samples && epoch == 0)
+  for (int64_t b = 0; b < shape->batches; b++)
     HD_TRY(take_batch(&all, loader, ctx, &epoch));
+  out->samples = all.samples;
   out->mean = all.sum / (double)all.elems;
   out->std = sqrt(all.squares / (double)all.elems - out->mean * out->mean);
   for (out->turns = 0; out->turns < TURNS; out->turns++) {
@@ -85,7 +86,6 @@ static hd_status bench_loader(hd_bench_loader_result *out, hd_ctx *ctx, const hd
   hd__cpu_name(out->cpu, sizeof out->cpu);
   snprintf(out->data, sizeof out->data, "%s", hd_config_get(config, "data"));
   out->workers = shape->workers;
-  out->samples = shape->samples;
   out->batch = hd_config_get_int(config, HD_OPT_BATCH);
   hd_status status = measure(out, ctx, loader, seconds);
   const double stop = hd__clock_s();

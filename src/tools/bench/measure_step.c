@@ -38,6 +38,7 @@ static void keep_whole_batches(hd_session *s) {
 
 static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *config) {
   char threads[16];
+  HD_TRY(hd__rehearsal_check(ctx, config));
   HD_TRY(hd__session_create(&e->session, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}));
   hd_session *s = e->session;
   keep_whole_batches(s);

@@ -33,6 +33,8 @@ int hd__judge_pairs(double *share, int pair[2], const double *rate, int count) {
   return found;
 }
 
+int hd__count_cores(int cpus, int tried, int shared) { return cpus - cpus * shared / (2 * tried); }
+
 /* The best of several tries, since other programs disturb them; 0 if the CPU was always busy. */
 static hd_status best_beside(double *best, hd_ctx *ctx, const hd_machine_facts *facts, int a, int b, double enough) {
   *best = 0;
@@ -65,7 +67,7 @@ static hd_status measure_pairs(double *rate, hd_ctx *ctx, const hd_machine_facts
 typedef struct sharing {
   int of;       /* number of CPUs examined */
   int shared;   /* of these, CPUs with a partner */
-  int cores;    /* number of cores of the CPUs examined */
+  int cores;    /* number of cores of all CPUs */
   int pair[2];  /* the first two that share a core, by index */
   double share; /* the share of its speed that a CPU keeps beside its partner; 0: not measured */
 } sharing;
@@ -88,14 +90,14 @@ static void look_up(sharing *s, const hd_machine_facts *facts) {
   }
 }
 
-/* By measuring all pairs. */
+/* By measuring all pairs of the first CPUs; the others are taken to be like these. */
 static hd_status try_pairs(sharing *s, hd_ctx *ctx, const hd_machine_facts *facts) {
   *s = (sharing){.of = facts->cpus < MOST_PAIRED ? facts->cpus : MOST_PAIRED};
   HD_OWNED double *rate = NULL;
   HD_TRY(HD_NEW_RAW(rate, s->of * s->of, ctx, "out of memory for a measurement"));
   HD_TRY(measure_pairs(rate, ctx, facts, s->of));
   s->shared = hd__judge_pairs(&s->share, s->pair, rate, s->of);
-  s->cores = s->of - s->shared / 2;
+  s->cores = hd__count_cores(facts->cpus, s->of, s->shared);
   return HD_OK;
 }
 
@@ -111,7 +113,7 @@ static hd_status measure_share(sharing *s, hd_ctx *ctx, const hd_machine_facts *
  * show each CPU as a separate core. */
 hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   sharing s;
-  char remedy[160], cost[64] = "the cost could not be measured";
+  char remedy[160], cost[64] = "the cost could not be measured", all[48] = "";
   if (facts->cpus < 2 || facts->threads < 2)
     return HD_OK;
   look_up(&s, facts);
@@ -124,9 +126,11 @@ hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *
     HD_TRY(measure_share(&s, ctx, facts));
   if (s.share > 0)
     snprintf(cost, sizeof cost, "with both busy, each keeps %.0f %% of its speed", 100 * s.share);
+  if (s.of < facts->cpus)
+    snprintf(all, sizeof all, " that were tried, of %d,", facts->cpus);
   snprintf(remedy, sizeof remedy, "use --threads %d: one per physical core", s.cores);
   hd__find(out, s.share > 0 ? fmax(1 / (2 * s.share), 1) : NAN, remedy,
-           "%d of %d CPUs share a physical core with another, for example %d and %d: %s", s.shared, s.of,
+           "%d of %d CPUs%s share a physical core with another, for example %d and %d: %s", s.shared, s.of, all,
            facts->cpu[s.pair[0]], facts->cpu[s.pair[1]], cost);
   return HD_OK;
 }

@@ -59,3 +59,6 @@ int hd__count_runtimes(char *names, size_t bytes, const char *maps);
 /* Whether pair rates (shares of a CPU's rate alone, count x count, row by row) show that CPUs share cores: the number
  * of CPUs that have a partner, their mean share, and the first such pair. */
 int hd__judge_pairs(double *share, int pair[2], const double *rate, int count);
+
+/* The number of cores of `cpus` CPUs, if `shared` of the `tried` ones have a partner, and as many of the others. */
+int hd__count_cores(int cpus, int tried, int shared);

@@ -151,7 +151,7 @@ static void read_command(hd_job *job, const char *root) {
   hd__utf8_clean(job->command, sizeof job->command, text, got);
 }
 
-/* Sums over the ranks; the first one's state and step are the job's. */
+/* Threads add up over the ranks. Each tells the run's state, step and speed: the first one's are the job's. */
 static void add_ranks(hd_job *job, const char *root) {
   const hd_job_rank *lead = &job->rank[0];
   struct timespec now;
@@ -162,12 +162,10 @@ static void add_ranks(hd_job *job, const char *root) {
   job->step = lead->step;
   job->epoch = lead->epoch;
   job->loss = lead->loss;
+  job->samples_per_s = lead->samples_per_s;
   job->threads = 0;
-  job->samples_per_s = 0;
-  for (int i = 0; i < job->ranks; i++) {
+  for (int i = 0; i < job->ranks; i++)
     job->threads += job->rank[i].threads;
-    job->samples_per_s += job->rank[i].samples_per_s;
-  }
   const double age = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
   job->elapsed_s = fmax(age - (double)lead->start / (double)sysconf(_SC_CLK_TCK), 0);
   const double left = (double)at_least(0, job->steps - job->step) * (double)job->batch;

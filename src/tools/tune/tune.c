@@ -48,33 +48,40 @@ static bool same_places(const hd_placement *a, const hd_placement *b) {
 }
 
 /* Takes over the placement. */
-static void add_setting(experiment *e, hd_placement *place, int policy) {
+static hd_status add_setting(experiment *e, hd_ctx *ctx, hd_placement *place, int policy) {
   hd_tune *t = e->out;
   for (int i = 0; i < t->count; i++) {
     if (place->workers != e->place[i]->workers || !same_places(place, e->place[i]))
       continue;
     t->settings[i].same |= policy >= 0 ? 1u << policy : 0;
     hd_placement_destroy(place);
-    return;
+    return HD_OK;
+  }
+  if (t->count == HD_TUNE_MAX_SETTINGS) {
+    hd_placement_destroy(place);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected at most %d settings to measure, found more; leave placement or workers out of --sweep",
+                    HD_TUNE_MAX_SETTINGS);
   }
   e->place[t->count] = place;
   t->settings[t->count++] =
       (hd_tune_setting){.threads = place->threads, .workers = place->workers, .placement = policy};
+  return HD_OK;
 }
 
-/* Adds threads and workers in every placement tried; settings beyond the capacity are left out. */
+/* Adds threads and workers in every placement tried. */
 static hd_status add_places(experiment *e, hd_ctx *ctx, int threads, int workers) {
   hd_placement_request request = e->wanted;
   const bool all = e->sweep & HD_TUNE_PLACEMENT;
   request.threads = threads;
   request.workers = workers;
-  for (int p = 0; p < HD_PLACEMENT_POLICIES && e->out->count < HD_TUNE_MAX_SETTINGS; p++) {
+  for (int p = 0; p < HD_PLACEMENT_POLICIES; p++) {
     hd_placement *place;
     if (!all && p != (int)e->wanted.policy)
       continue;
     request.policy = (hd_placement_choice)p;
     HD_TRY(hd__placement_create(&place, ctx, e->machine, &request));
-    add_setting(e, place, request.cpus ? LISTED : p);
+    HD_TRY(add_setting(e, ctx, place, request.cpus ? LISTED : p));
   }
   return HD_OK;
 }
@@ -315,6 +322,7 @@ static hd_status tune(hd_tune *out, hd_ctx *ctx, const hd_config *config, const 
     return hd__fail(ctx, HD_E_USAGE, "expected 0.1 to 86400 seconds, found %g", request->seconds);
   experiment e = {.out = out, .config = config};
   HD_TRY(choose_sweep(&e, ctx, request->sweep));
+  HD_TRY(hd__rehearsal_check(ctx, config));
   HD_TRY(open_session(&e.session, ctx, config));
   hd_status status = run(&e, ctx, request);
   for (int i = 0; i < HD_TUNE_MAX_SETTINGS; i++) {

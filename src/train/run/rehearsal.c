@@ -22,6 +22,17 @@ struct hd_rehearsal {
   int64_t steps, samples;  /* done in this run, the first step's samples left out */
 };
 
+hd_status hd__rehearsal_check(hd_ctx *ctx, const hd_config *config) {
+  const hd_settings *is = hd__settings(config);
+  const bool stages = is->stage_count < 0 || is->stage_count > 1;
+  const char *other = is->procs > 1 ? "procs" : is->devices.gpus ? "device" : stages ? "stages" : NULL;
+  if (!other)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "expected to measure the threads of one process on the CPU, found --%s %s; leave it out", other,
+                  hd_config_get(config, other));
+}
+
 /* The number of steps after which the batches repeat. */
 static int64_t length_of(const hd_session *s) {
   return s->run.steps_per_epoch < s->run.steps_in_all ? s->run.steps_per_epoch : s->run.steps_in_all;

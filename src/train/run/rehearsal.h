@@ -7,6 +7,9 @@
 
 typedef struct hd_rehearsal hd_rehearsal;
 
+/* HD_E_USAGE for a configuration with several processes, stages or a GPU: threads of this process rehearse. */
+HD_TOOLS_API hd_status hd__rehearsal_check(hd_ctx *ctx, const hd_config *config);
+
 /* The session must be set up, its feed shuffled, and outlive the rehearsal. The rehearsal owns the threads from now on,
  * even on failure; NULL: it uses the session's executor, whose weights are restored at the rehearsal's end. `workers`
  * read its samples; with 0 the threads do. */

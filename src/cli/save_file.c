@@ -1,0 +1,71 @@
+/* Writing the files that commands are asked for, atomically: see cli.h. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Opens a temporary file beside a path, or opens the path itself if it must be written in place (no temporary name).
+ * The name is one that is removed from a run's folder with other leftovers. */
+static FILE *open_beside(char temporary[PATH_MAX], const char *path, bool follows) {
+  struct stat there, out = {0};
+  uint64_t number;
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const bool replaces = (follows ? stat : lstat)(path, &there) == 0 && !S_ISLNK(there.st_mode);
+  fstat(STDOUT_FILENO, &out);
+  *temporary = 0;
+  if (replaces && there.st_dev == out.st_dev && there.st_ino == out.st_ino && fflush(stdout) == 0)
+    return fdopen(dup(STDOUT_FILENO), "w"); /* append */
+  if (replaces && !S_ISREG(there.st_mode))
+    return fopen(path, "we");
+  if (getentropy(&number, sizeof number) != 0)
+    return NULL;
+  snprintf(temporary, PATH_MAX, "%.*s.%s.tmp-%016llx", (int)(name - path), path, name, (unsigned long long)number);
+  FILE *file = fopen(temporary, "wxe");
+  if (file && replaces)
+    fchmod(fileno(file), there.st_mode & 0777);
+  return file;
+}
+
+int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what) {
+  char temporary[PATH_MAX], *real = follows ? realpath(path, NULL) : NULL;
+  FILE *file = open_beside(temporary, real ? real : path, follows); /* a pipe has no real path */
+  bool failed = !file;
+  if (file) {
+    draw(file, what);
+    failed = ferror(file) != 0;
+    failed |= fclose(file) != 0;
+    failed = failed || (*temporary && rename(temporary, real ? real : path) != 0);
+  }
+  const int error = failed ? (errno ? errno : EIO) : 0;
+  if (file && failed && *temporary)
+    remove(temporary);
+  free(real);
+  return error;
+}
+
+int cli_can_save(const char *path) {
+  char folder[PATH_MAX], *real = realpath(path, NULL);
+  const char *at = real ? real : path, *slash = strrchr(at, '/');
+  struct stat there;
+  int error = ENAMETOOLONG;
+  const bool is_there = stat(at, &there) == 0;
+  if (snprintf(folder, sizeof folder, "%.*s.", slash ? (int)(slash - at) + 1 : 0, at) < PATH_MAX)
+    error = access(is_there && !S_ISREG(there.st_mode) ? at : folder, W_OK) == 0 ? 0 : errno;
+  if (is_there && S_ISDIR(there.st_mode))
+    error = EISDIR;
+  free(real);
+  return error;
+}
+
+int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what) {
+  const int error = path ? cli_save(path, true, draw, what) : 0;
+  if (error == 0)
+    return CLI_OK;
+  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(error));
+  return CLI_FAILED;
+}
