@@ -1,9 +1,11 @@
-"""Losses and metrics that are Python functions over arrays: loss(outputs, targets) and metric(outputs, targets).
+"""Losses and metrics that are Python functions over arrays: loss(outputs, targets) and metric(outputs, targets), or
+metric(y_true, y_pred).
 
 The library calls them on the thread that trains, with the interpreter's lock, for a whole batch or a whole evaluation.
 """
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any, Callable
 
@@ -112,8 +114,18 @@ def _loss_of(context: Context, loss: Any) -> Any:
     return _guarded(context, body)
 
 
+def _targets_first(metric: Any) -> bool:
+    """Whether a metric has its parameters in the order of scikit-learn's: metric(y_true, y_pred)."""
+    try:
+        return next(iter(inspect.signature(metric).parameters), "") == "y_true"
+    except (TypeError, ValueError):  # of a function in C
+        return False
+
+
 def _metric_of(context: Context, metric: Any) -> Any:
+    order = slice(None, None, -1 if _targets_first(metric) else 1)
+
     def body(c: Any) -> None:
-        c.loss[0] = _numbers(metric(*_given(c)), (), "the metric", np.float64).item()
+        c.loss[0] = _numbers(metric(*_given(c)[order]), (), "the metric", np.float64).item()
 
     return _guarded(context, body)

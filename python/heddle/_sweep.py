@@ -1,8 +1,10 @@
 """Sweeps: many runs that differ in some settings, side by side."""
 from __future__ import annotations
 
+import filecmp
 import os
 import pathlib
+import shutil
 import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
@@ -94,7 +96,8 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
     """Trains a run for each combination of values, several at a time, in the folder `out`.
 
     `vary`: {"lr": [0.1, 0.01], "seed": range(10)}; with `draws`, random ones such as {"lr": "log(1e-4,1e-1)"}; a YAML
-    file; None: goes on with what the folder holds. Arrays and data sets in Python are written to the folder OUT-data.
+    file; None: goes on with what the folder holds. Arrays and data sets in Python are written to the folder OUT-data,
+    the first weights of a PyTorch module to the file OUT-init.safetensors.
     `folds`: each run once for every one of so many parts of the training set, its test set. `halving`: runs all with
     few steps, the best 1/K with K times as many, and so on. `rank_by`: test_accuracy, test_loss, val_accuracy, val_loss
     or train_loss. `jobs`: runs side by side, by default one for each CPU. Ctrl-C saves the runs; the same call goes on
@@ -119,6 +122,8 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
                                "eval_transforms": _data.add_transforms(context, eval_transforms)})
     keys = _vary(vary)
     settings = Config(context, {**given, "data": _files_of(_data.join_heads(data, model), given.get("out"))})
+    if hasattr(model, "options") and options.get("init") is None:
+        settings.set("init", _first_weights_of(settings.get("init"), settings.get("out")))
     if _data.is_rows(data) and settings.get("normalize") == "auto" and not settings.get("transforms"):
         if not any(key.startswith(("normalize", "transforms")) for key in keys):
             settings.set("normalize", "channel")  # as heddle.train does it: rows of a file are normalised per column
@@ -160,6 +165,21 @@ def _files_of(data: Any, out: Any) -> Any:
             raise UsageError(f"{folder}: expected the data of this sweep, found others; choose another out, or remove "
                              "that folder")
     return folder
+
+
+def _first_weights_of(file: str, out: str) -> str:
+    """The first weights of a module of the program as a file beside the runs, which any process may go on with. Without
+    `out` the library refuses the sweep."""
+    if not out:
+        return file
+    kept = pathlib.Path(f"{out}-init.safetensors").absolute()
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(prefix=kept.name, dir=_made(kept.parent)) as new:
+            os.rename(shutil.copy(file, new), kept)
+    elif not filecmp.cmp(file, kept, shallow=False):
+        raise UsageError(f"{kept}: expected the first weights of this sweep, found others; choose another out, or "
+                         "remove that file")
+    return str(kept)
 
 
 def _made(folder: pathlib.Path) -> pathlib.Path:

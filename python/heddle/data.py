@@ -151,7 +151,7 @@ def _check_loader(loader: Any) -> None:
         raise _refused_loader(f"a {name} of {taken} samples for {count}")
     if loader.batch_size is None and loader.batch_sampler is not None:
         raise _refused_loader("a batch_sampler")
-    if getattr(loader.collate_fn, "__name__", "default_collate") not in ("default_collate", "default_convert"):
+    if getattr(loader.collate_fn, "__name__", "") not in ("default_collate", "default_convert"):
         raise UsageError("expected a DataLoader without a collate_fn, found one, which heddle would not call; let "
                          "the data set's __getitem__ return what a sample is")
 
@@ -209,7 +209,8 @@ def join_heads(data: Any, model: Any) -> Any:
                 raise UsageError(f"expected y by the names of the model's heads, {', '.join(names)}, found "
                                  f"{', '.join(map(str, y))}; give an array for each head")
             return x, _joined([y[name] for name in names], len(x), names)
-        if isinstance(y, (tuple, list)) and len(y) != len(x) and all(np.ndim(each) > 0 for each in y):
+        is_several = isinstance(y, (tuple, list)) and all(np.ndim(each) > 0 for each in y)
+        if is_several and (len(y) != len(x) or isinstance(y, tuple) and len(y) == len(getattr(model, "heads", ()))):
             return x, _joined(y, len(x), range(len(y)))
         return x, y
 
@@ -323,7 +324,10 @@ def _row(x: Any) -> np.ndarray:
 
 
 def _target(y: Any) -> np.ndarray:
-    parts = [np.asarray(each) for each in (y if isinstance(y, tuple) and y else [y])]  # several: of several heads
+    several = y if isinstance(y, tuple) and y else [y]  # of several heads
+    for each in several:
+        _arrays.check_mask(each, "a sample's y")
+    parts = [np.asarray(each) for each in several]
     for part in parts:
         if part.ndim > 1:
             raise ShapeError(f"expected a class or numbers (K) as a sample's y, found the shape {part.shape}; for a "

@@ -44,12 +44,13 @@ _BATCH = 2  # of the samples that a module is traced with
 
 class TorchModel:
     """A module as heddle trains it: `text` is the model file, `names` the module's name of each layer's, `weights` that
-    of each weight that is called otherwise; `heads` are those that have losses, of several."""
+    of each weight that is called otherwise; `heads` are those that have losses, of several; with `tokens` samples are
+    whole numbers, which nothing scales."""
 
     def __init__(self, module: nn.Module, text: str, names: dict[str, str], weights: dict[str, str],
-                 heads: Sequence[str] = ()) -> None:
+                 heads: Sequence[str] = (), tokens: bool = False) -> None:
         self.module, self.text, self.names, self.weights, self.heads = module, text, names, weights, heads
-        self.tokens = "op: embedding" in text or '"embedding"' in text  # samples are whole numbers
+        self.tokens = tokens
         self._files: dict[str, pathlib.Path] = {}  # of first weights, by their digests
 
     def options(self) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     text = model.text + network.frozen()
     if tokens:
         text = text.replace(f"input: [1, 1, {shape[0]}]", f"input: [{shape[0]}]", 1)
-    result = TorchModel(module, text, network.names, network.weights, model.heads)
+    result = TorchModel(module, text, network.names, network.weights, model.heads, tokens)
     _checks.check_single(module, result._tensors())
     network.check_shapes(values, text)
     return result
@@ -499,8 +500,14 @@ def _slice(node: Any, index: Any = None) -> Layer:
     return "slice", {"start": start, "end": end}
 
 
+def _dropped(node: Any, op: str, p: float, training: bool) -> Layer | None:
+    if p > 0 and not training:
+        raise _refuse(node, f"F.{op} with training=False", "call train() first, or leave it out")
+    return (op, {"p": p}) if p > 0 else None
+
+
 def _dropout2d(node: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Layer | None:
-    return ("dropout2d", {"p": p}) if p > 0 and training else None
+    return _dropped(node, "dropout2d", p, training)
 
 
 def _instance_norm(node: Any, m: Any) -> Layer:
@@ -518,7 +525,7 @@ def _rms_norm(node: Any, m: Any) -> Layer:
 
 
 def _dropout(node: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Layer | None:
-    return ("dropout", {"p": p}) if p > 0 and training else None
+    return _dropped(node, "dropout", p, training)
 
 
 def _flatten(node: Any, *_: Any, **__: Any) -> Layer | None:

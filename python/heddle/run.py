@@ -58,7 +58,7 @@ _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_
 
 
 # In memory a folder takes less time than some predictions; a large one is left to the disk.
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _SMALL = 1 << 20
 
 _RECORDS = ("run.json", "metrics.jsonl", "history.jsonl", "losses.bin", "divisors.bin")
@@ -255,7 +255,8 @@ class Run:
         if isinstance(x, (str, os.PathLike)):
             with self._lock:
                 return self._of_heads(self._predict_file(os.fspath(x)))
-        _arrays.warn_of_rounding(x, self._deviations())
+        names, x = getattr(x, "columns", None), _arrays.as_numpy(x, "x")
+        _arrays.warn_of_rounding(x, self._deviations(), names=names)
         x = _arrays.samples(x)
         with self._lock:
             predictor = self._predictor_of()
@@ -512,7 +513,7 @@ class Run:
         """The folder of a copy, whose files are there alone from then on."""
         state = self._files
         size = sum(map(len, (*state["files"].values(), *state.get("records", {}).values())))
-        top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-", dir=MEMORY if size < _SMALL else None))
+        top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-", dir=in_memory(size, _SMALL)))
         weakref.finalize(self, remove_folder, top, os.getpid())
         if state.get("records"):
             folder = top / state["step"]
@@ -523,6 +524,12 @@ class Run:
                 (where / name).write_bytes(content)
         self._files = None
         return top
+
+
+def in_memory(size: int, most: int) -> str | None:
+    """Where a temporary folder of so many bytes goes: in memory, if it has room for them and they are not more than
+    `most`; None, on the disk."""
+    return _MEMORY if _MEMORY and size <= min(most, shutil.disk_usage(_MEMORY).free) else None
 
 
 def remove_folder(folder: pathlib.Path, process: int) -> None:

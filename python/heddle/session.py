@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, U
 from . import _losses
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
-from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
+from ._library import Calls, Config, Context, StoppedError, UsageError, ffi, lib, text
 from ._options import add_model, check_names, in_python, plain_name, takes_options
 from .run import Run
 
@@ -77,8 +77,8 @@ class Session:
     fifth of the data becomes the test set. `config` is a YAML file of options; those given here count before its.
     `sample_weight` has a number for each of x, or for each of x and of x_test, (w, w_test): as often samples count in
     losses and scores. `loss` and `metric` may be functions of arrays: loss(outputs, targets) returns the loss of each
-    sample (N) and its gradient by the outputs (N, K), or is a pair of functions for the two; metric(outputs, targets)
-    is a number, larger being better.
+    sample (N) and its gradient by the outputs (N, K), or is a pair of functions for the two; metric(outputs, targets),
+    or metric(y_true, y_pred) as scikit-learn's, is a number, larger being better.
 
     >>> import heddle
     >>> with heddle.Session("simplenet", "digits", max_steps=3, out=folder) as session:
@@ -109,7 +109,7 @@ class Session:
         _losses.set_functions(context, self._config, self._functions)
         with stopped_by_ctrl_c(context.calls.interrupt):
             self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
-            self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
+            self._end = weakref.finalize(self, _end, self._pointer, context.calls)
         context.calls.stop = _stopper(self._pointer)
         if isinstance(context.calls.failure, KeyboardInterrupt):  # while samples were read ahead
             context.check(lib.HD_OK)
@@ -133,7 +133,6 @@ class Session:
         if not self._end.alive:
             return
         with self._busy():
-            self._context.calls.stop = lambda: None
             self._end()
 
     def __enter__(self) -> Session:
@@ -306,12 +305,24 @@ class ReduceOnPlateau:
         if self.rests > 0:
             self.rests, self.stale = self.rests - 1, 0
         if self.stale > self.patience:
-            event.session.lr = max(event.session.lr * self.factor, self.min_lr)
+            rate = event.session.lr
+            lower = max(rate * self.factor, self.min_lr)
+            if rate - lower > _LEAST_CHANGE:
+                event.session.lr = lower
             self.rests, self.stale = self.cooldown, 0
+
+
+_LEAST_CHANGE = 1e-8  # of a rate, as PyTorch's eps
 
 
 def _stopper(pointer: Any) -> Callable[[], None]:
     return lambda: lib.hd_session_stop(pointer)
+
+
+def _end(pointer: Any, calls: Calls) -> None:
+    """Ends a session. Its runs have its context: what fails there later has nothing to stop."""
+    calls.stop = lambda: None
+    lib.hd_session_destroy(pointer)
 
 
 _TEXTS = ("const char *", "char *")

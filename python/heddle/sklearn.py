@@ -34,8 +34,9 @@ from .data import Weighed
 from ._library import Error, FormatError, ShapeError, UsageError, lib
 from ._options import nearest
 from .model import Model
-from .run import MEMORY
+from .run import in_memory
 from .session import Session
+from ._summary import summary
 
 try:
     from sklearn.utils.validation import validate_data
@@ -45,6 +46,7 @@ except ImportError:  # scikit-learn before 1.6
 
 
 _SMALL = 300_000  # multiply-adds of a batch, forward
+_MOST_IN_MEMORY = 1 << 28  # bytes of checkpoints
 
 _OWN = ("data", "keep", "out", "progress", "callback", "config", "target_scale")  # options that a fit sets itself
 _ITS_END = ("patience", "metric")
@@ -110,13 +112,15 @@ def _weights(sample_weight: Any, count: int) -> np.ndarray | None:
     return np.asarray(sample_weight, np.float64)
 
 
-def _counted(x: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None]:
-    """Without the rows of weight 0, which are as good as none, and without weights that are all the same."""
+def _counted(x: np.ndarray, y: np.ndarray,
+             weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, float]:
+    """Without the rows of weight 0, which are as good as none, and without weights that are all the same; and the mean
+    weight."""
     if weights is None:
-        return x, y, None
+        return x, y, None, 1.0
     if not weights.all():
         x, y, weights = x[weights > 0], y[weights > 0], weights[weights > 0]
-    return x, y, None if (weights == weights[0]).all() else weights
+    return x, y, None if (weights == weights[0]).all() else weights, float(weights.mean())
 
 
 def _mean_and_std(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -151,8 +155,8 @@ def _weighing(metric: Any, weights: np.ndarray | None) -> Any:
         return metric
 
     @functools.wraps(metric, updated=())
-    def weighed(outputs: np.ndarray, targets: np.ndarray) -> Any:
-        return metric(outputs, targets, sample_weight=weights)
+    def weighed(*both: np.ndarray) -> Any:  # outputs and targets, in the metric's order
+        return metric(*both, sample_weight=weights)
 
     return weighed
 
@@ -291,6 +295,8 @@ class _Network(BaseEstimator):
             renamed["betas"] = "beta_1"
         if not self.shuffle:
             renamed["no_shuffle"] = "shuffle"
+        if "class_weight" in self._defaults():  # whose classes are those of y, not their places in classes_
+            renamed["class_weight"] = "class_weight"
         if self._schedule() != "constant" and options.get("schedule") not in (None, "const"):
             raise UsageError(f"expected learning_rate={self.learning_rate!r} or the option 'schedule', found both; "
                              "leave one out")
@@ -332,8 +338,9 @@ class _Network(BaseEstimator):
     def _decay(self, rows: int, optimizer: Any) -> Any:
         return self.weight_decay
 
-    def _add_alpha(self, options: dict[str, Any], rows: int, outputs: int, loss: str) -> None:
-        """alpha / batch times each weight is added to its gradient, and to no bias's, as in MLPClassifier.
+    def _add_alpha(self, options: dict[str, Any], weights: np.ndarray, outputs: int, loss: str) -> None:
+        """alpha / batch times each weight is added to its gradient, and to no bias's, as in MLPClassifier: a batch
+        counts as many rows as it has on average by their `weights`.
 
         The losses there are sums over outputs, and half of the squared error; here they are means. Two classes have one
         output there, whose weights are the difference of those of the two here: the least penalty of two such weights
@@ -344,7 +351,7 @@ class _Network(BaseEstimator):
                              "both; leave one out")
         if options["optimizer"] not in ("adam", "sgd"):
             raise UsageError(f"alpha expects the solver adam or sgd, found {options['optimizer']!r}; use weight_decay")
-        decay = float(self.alpha) / min(int(options["batch"]), rows)
+        decay = float(self.alpha) / (min(int(options["batch"]), len(weights)) * float(weights.mean()))
         decay *= {"mse": 2 / outputs, "bce_with_logits": 1 / outputs}.get(loss, 1)
         options["weight_decay"] = decay
         options["parameters"] = [{"match": "*.bias", "weight_decay": 0}]
@@ -363,9 +370,10 @@ class _Network(BaseEstimator):
 
     # ---- Training ----
 
-    def _train(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, outputs: int, loss: str,
+    def _train(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, mean: float, outputs: int, loss: str,
                once: bool = False) -> None:
-        """Trains on all rows, or all but those of early_stopping. `once`: for one epoch, from the weights at hand."""
+        """Trains on all rows, or all but those of early_stopping. `weights`: of the rows, None where all have the
+        `mean`. `once`: for one epoch, from the weights at hand."""
         self._check_arguments()
         if once and self.early_stopping:
             raise UsageError("partial_fit does not support early_stopping=True: it trains for one epoch; use fit")
@@ -392,9 +400,11 @@ class _Network(BaseEstimator):
                              "another; change hidden, activation and model with warm_start=False")
         self._averages = averages
         self._text, self._depth = text, len(self._hidden()) + 1 if self.model is None else 0
-        w = np.ones(len(x)) if weights is None else weights
+        w = np.full(len(x), mean) if weights is None else weights
         train, test = self._split(x, y, w, loss, seed) if self.early_stopping else ((x, y, w), (x[:1], y[:1], w[:1]))
         try:
+            if self.alpha is not None:
+                self._add_alpha(options, train[2], outputs, loss)
             self._fit_run(network, (*train[:2], *test[:2]), (None, None) if weights is None else (train[2], test[2]),
                           options, goes_on, outputs, loss, once)
         except Error as error:
@@ -422,8 +432,6 @@ class _Network(BaseEstimator):
 
     def _fit_run(self, network: Any, data: tuple[Any, ...], weights: Any, options: dict[str, Any], goes_on: bool,
                  outputs: int, loss: str, once: bool) -> None:
-        if self.alpha is not None:
-            self._add_alpha(options, len(data[0]), outputs, loss)
         metric = self._metric() if self.metric is None else self._in_units(_weighing(self.metric, weights[1]))
         if self.early_stopping and metric:
             options["metric"] = metric
@@ -434,7 +442,8 @@ class _Network(BaseEstimator):
                 options.setdefault(name, 1000000)
         samples = Weighed(data, *weights, classes=outputs if loss == "cross_entropy" else 0)
         # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
-        with tempfile.TemporaryDirectory(prefix="heddle-", dir=MEMORY) as folder:
+        checkpoints = 4 * 16 * self._parameters(data, outputs)  # with the optimizer's state, and some at once
+        with tempfile.TemporaryDirectory(prefix="heddle-", dir=in_memory(checkpoints, _MOST_IN_MEMORY)) as folder:
             if goes_on and not once:
                 options["init"] = self.run_.checkpoint / "model.safetensors"
             with Session(network, samples, keep=1, out=folder + "/run", **options) as session:
@@ -469,12 +478,24 @@ class _Network(BaseEstimator):
             return -report["test_loss"]
         return report["test_accuracy" if self.metric == "accuracy" else "test_metric"]
 
+    def _multiplied(self, features: int, outputs: int) -> int:
+        """The weights of the perceptron without its biases: each is multiplied once a row."""
+        sizes = [features, *self._hidden(), outputs]
+        return sum(map(operator.mul, sizes, sizes[1:]))
+
     def _is_small(self, data: tuple[Any, ...], options: dict[str, Any], outputs: int) -> bool:
         """Whether a step of the perceptron takes less time than threads take to meet."""
-        if self.model is not None:
-            return False
-        sizes = [data[0].shape[1], *self._hidden(), outputs]
-        return min(int(options["batch"]), len(data[0])) * sum(map(operator.mul, sizes, sizes[1:])) < _SMALL
+        return self.model is None and \
+            min(int(options["batch"]), len(data[0])) * self._multiplied(data[0].shape[1], outputs) < _SMALL
+
+    def _parameters(self, data: tuple[Any, ...], outputs: int) -> int:
+        """How many numbers are trained; of a model that no run takes, which says why, none."""
+        if self.model is None:
+            return self._multiplied(data[0].shape[1], outputs) + sum(self._hidden()) + outputs
+        try:
+            return summary(self._text, data[:2]).params
+        except Error:
+            return 0
 
     def _check_outputs(self, run: Any, outputs: int) -> None:
         """A model of the user's may compute something else."""
@@ -484,9 +505,11 @@ class _Network(BaseEstimator):
 
     def _follow(self, session: Session, rows: int, options: dict[str, Any], once: bool) -> None:
         """Trains epoch by epoch, and ends where nothing improves any more."""
-        watches = self.early_stopping or (self._schedule() == "adaptive" and not once)
+        watches = self.early_stopping or self._schedule() == "adaptive"
         tol = self.tol if self.tol is not None else 1e-4 if watches else None
         stopper = _Stopper(self.n_iter_no_change, tol or 0.0)
+        if once and self.loss_curve_ and self.best_loss_ is not None:
+            stopper.best, stopper.stale = -self.best_loss_, self._no_improvement_count
         self.validation_scores_: list[float] | None = [] if self.early_stopping else None
         ends = False
         self.learning_rate_ = session.lr
@@ -510,12 +533,12 @@ class _Network(BaseEstimator):
                                      "their targets are all equal; give more rows or a larger validation_fraction")
                 self.validation_scores_.append(score)
             ends = tol is not None and stopper.ends(score)
-            self._no_improvement_count = stopper.stale
             if self.verbose:
                 print(f"Iteration {self.n_iter_}, loss = {loss:.8f}")
                 if self.early_stopping:
                     print(f"Validation score: {score:.6f}")
             ends = self._change_rate(session, stopper, ends)
+            self._no_improvement_count = stopper.stale
         if self.verbose and ends:
             print(f"{'Validation score' if self.early_stopping else 'Training loss'} did not improve more than "
                   f"tol={tol} for {self.n_iter_no_change} consecutive epochs. Stopping.")
@@ -778,32 +801,36 @@ class HeddleClassifier(ClassifierMixin, _Network):
             raise ValueError(f"expected two classes or more in y, found 1 class, {known.tolist()[0]!r}; add samples of "
                              "another")
         self.classes_, self._several = known, several
-        X, y, weights = _counted(X, y, self._weights_of(y, sample_weight, once))
+        X, y, weights, mean = _counted(X, y, self._weights_of(y, sample_weight, once))
         if several:
-            self._train(X, y.astype(np.float32), weights, len(known), "bce_with_logits", once)
+            self._train(X, y.astype(np.float32), weights, mean, len(known), "bce_with_logits", once)
         else:
-            self._train(X, np.searchsorted(known, y), weights, len(known), "cross_entropy", once)
+            self._train(X, np.searchsorted(known, y), weights, mean, len(known), "cross_entropy", once)
         self.n_outputs_, self.out_activation_ = len(known), "logistic" if several else "softmax"
         return self
 
     def _classes(self, found: np.ndarray, named: Any, several: bool, once: bool, goes_on: bool) -> np.ndarray:
         """The classes of the network: those of the first call, which a later one has too."""
+        if named is not None:
+            named, counts = np.unique(named, return_counts=True)
+            if (counts > 1).any():
+                raise ValueError(f"expected each class once in classes, found {named[counts > 1].tolist()[0]!r} "
+                                 f"{counts[counts > 1][0]} times; give weights as sample_weight=")
         if goes_on:
             new = np.setdiff1d(found, self.classes_)
             if several != self._several or len(new) or (several and len(found) != len(self.classes_)):
                 raise ValueError(f"expected labels y of the classes of the first fit, {self.classes_.tolist()}, found "
                                  f"{new.tolist() if len(new) else 'labels of another kind'}; fit another estimator")
-            if named is not None and not np.array_equal(np.unique(named), self.classes_):
+            if named is not None and not np.array_equal(named, self.classes_):
                 raise ValueError(f"expected classes as in the first call, {self.classes_.tolist()}, found "
-                                 f"{np.unique(named).tolist()}; leave them out")
+                                 f"{named.tolist()}; leave them out")
             return self.classes_
         if named is None:
             return found
-        known = np.unique(named)
-        new = np.setdiff1d(found, known)
+        new = np.setdiff1d(found, named)
         if len(new):
             raise ValueError(f"expected labels y among the classes, found {new.tolist()[0]!r}; add it to classes")
-        return known
+        return named
 
     def _metric(self) -> str | None:
         return None
@@ -925,7 +952,7 @@ class HeddleRegressor(RegressorMixin, _Network):
         flat, y = y.ndim == 1, y.reshape(len(y), -1)
         if not goes_on:
             self._keep_spread(rows, X)
-        X, y, weights = _counted(X, y, _weights(sample_weight, len(y)))
+        X, y, weights, mean = _counted(X, y, _weights(sample_weight, len(y)))
         if not goes_on:
             with np.errstate(over="ignore", invalid="ignore"):
                 self._is_flat, (self.y_mean_, self.y_std_) = flat, _mean_and_std(y, weights)
@@ -936,7 +963,7 @@ class HeddleRegressor(RegressorMixin, _Network):
         elif flat != self._is_flat or y.shape[1] != len(self.y_mean_):
             raise ValueError(f"expected targets y as in the first fit, {len(self.y_mean_)} of each row, found "
                              f"{y.shape[1]}; fit another estimator")
-        self._train(X, ((y - self.y_mean_) / self.y_std_).astype(np.float32), weights, y.shape[1], "mse", once)
+        self._train(X, ((y - self.y_mean_) / self.y_std_).astype(np.float32), weights, mean, y.shape[1], "mse", once)
         self.run_._targets = self.y_mean_.tolist(), self.y_std_.tolist()
         self.n_outputs_, self.out_activation_ = y.shape[1], "identity"
         return self
@@ -960,8 +987,8 @@ class HeddleRegressor(RegressorMixin, _Network):
         mean, std = self.y_mean_, self.y_std_
 
         @functools.wraps(metric, updated=())
-        def unscaled(outputs: np.ndarray, targets: np.ndarray) -> Any:
-            return metric(outputs * std + mean, targets * std + mean)
+        def unscaled(*both: np.ndarray) -> Any:
+            return metric(*(values * std + mean for values in both))
 
         return unscaled
 

@@ -2,6 +2,7 @@
 import array
 import functools
 import pathlib
+import warnings
 
 import numpy as np
 from tap import Skipped, path, refuses
@@ -162,6 +163,8 @@ def test_samples_without_memory():
     for y, shape in ((np.zeros((40, 32, 64), np.int64), "(32, 64)"), (np.zeros((40, 1, 1), int), "(1, 1)"),
                      (np.zeros((40, 1, 3), np.float32), "(1, 3)"), ([(1, np.zeros((8, 8)))] * 40, "(8, 8)")):
         refuses(heddle.ShapeError, f"as a sample's y, found the shape {shape}", lambda: train_on(Of(y)))
+    for masked in (np.ma.masked_equal(np.arange(40) % 4, 0), [(1, np.ma.masked)] * 40):
+        refuses(heddle.FormatError, "a sample's y, found a masked array", lambda: train_on(Of(masked)))
     late = [0.5] * 39 + [np.zeros((8, 8))]
     refuses(heddle.FileError, "found the shape (8, 8)", lambda: train_on(Of(late)))
     for y, says in (([0.5] * 39 + [[1.0, 2.0]], "expected 1 targets as the first, found 2 targets"),
@@ -226,6 +229,12 @@ def test_frames():
         for i, target in enumerate((column, column["price"])):
             run = heddle.train("regression", (frame, target), epochs=1, out=path(f"frame-{number}-{i}"))
             assert run.digest == wanted.digest
+    times = pd.DataFrame({"a": rows[:, 0], "time": 1.7e9 + 60 * np.arange(60)})
+    for table, name in ((times, " ('time')"), (times.values.tolist(), "")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run.predict(table)
+        assert f"in column 1{name} of x" in str(caught[-1].message), caught
     net = heddle.Model("two", (1, 1, 2)).add("flat", "flatten").add("a", "linear", out=1)
     net = net.add("b", "linear", out=1, from_="flat").losses(a="mse", b="mse")
     both = heddle.train(net, (frame, {"b": price, "a": 2 * price}), epochs=1, out=path("frame-heads"))

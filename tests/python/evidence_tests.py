@@ -1,5 +1,6 @@
 """Runs for others: exports, certificates, verification, sweeps, and what the machine does."""
 import ctypes
+import gc
 import json
 import os
 import shutil
@@ -143,6 +144,27 @@ def test_sweep():
         refuses(heddle.UsageError, "out=DIR", lambda: heddle.sweep({"lr": [1]}, "simplenet", data))
     refuses(heddle.UsageError, "write [0.1]", lambda: heddle.sweep({"lr": 0.1}, out=path("no")))
     refuses(heddle.UsageError, "without commas", lambda: heddle.sweep({"betas": [(0.1, 0.2)]}, out=path("no")))
+
+
+def test_sweep_of_a_module():
+    """a sweep of a PyTorch module goes on in another process, from the first weights that it keeps beside its runs"""
+    try:
+        import torch
+    except ImportError as error:
+        raise Skipped(str(error)) from None
+
+    def sweep(seed):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
+        return heddle.sweep({"lr": [0.1, 0.01]}, heddle.from_torch(module, (1, 28, 28)), "random:1x28x28", max_steps=2,
+                            jobs=1, out=path("sweep-torch"))
+
+    first = sweep(0)
+    shutil.rmtree(first.runs[0].folder)
+    gc.collect()
+    assert sweep(0).table_sha256 == first.table_sha256 and heddle.verify(first.best).verdict == "verified"
+    refuses(heddle.UsageError, "expected the first weights of this sweep, found others", lambda: sweep(1))
 
 
 def test_summary():

@@ -1,6 +1,7 @@
 """Weights of GPTs as nanoGPT and Hugging Face's GPT-2 name them, against PyTorch in float64."""
 import json
 import math
+from collections import OrderedDict
 
 import numpy as np
 import torch
@@ -142,6 +143,12 @@ def _check(module, weights, model, masks=None):
         file.write(TEXT[len(tokens) - len(tokens) // 10:][:end])
     found, wanted = run.evaluate(path("part.txt")).loss, _loss(module, part)
     assert abs(found - wanted) < 1e-5 * max(1, wanted), f"loss {found}, PyTorch's {wanted}"
+
+
+def test_layers_called_embedding():
+    """a module of numbers reads them as they are, also where a layer is called embedding"""
+    layers = OrderedDict(embedding=nn.Linear(4, 8), act=nn.ReLU(), out=nn.Linear(8, 3))
+    assert heddle.from_torch(nn.Sequential(layers), (4,)).options()["transforms"] == "[to_float]"
 
 
 def test_nanogpt():

@@ -325,6 +325,8 @@ def test_arrays():
         assert train(with_data=(x, several, x[:50], some(several))).digest == first.digest
         assert train(with_data=((x, several), (x[:50], some(several)))).digest == first.digest
         assert first.evaluate((x, several)).loss == first.evaluate((x, y)).loss
+    few = tuple(part[:3] for part in in_order)  # as many samples as heads
+    assert first.evaluate((x[:3], few)).loss == first.evaluate((x[:3], y[:3])).loss
 
     class Rows:
         def __len__(self):

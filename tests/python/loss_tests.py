@@ -182,6 +182,9 @@ def test_metric():
     worst = -np.abs(run.predict(x[:50]) - numbers[:50]).max()
     assert np.isclose(run.result["test_metric"], worst, rtol=1e-5)
     assert len(run.numbers("test_metric")[1]) == 5
+    means = [train(None, metric=metric, epochs=1).result["test_metric"] for metric in (
+        lambda outputs, targets: (outputs - targets).mean(), lambda y_true, y_pred: (y_pred - y_true).mean())]
+    assert means[0] == means[1] != 0
     values = iter([3.0, 9.0, 1.0, 2.0, 0.0, 0.0])
     chosen = train(None, metric=lambda o, t: next(values), epochs=5)
     assert chosen.folder.joinpath("best").resolve().name == "step-14"

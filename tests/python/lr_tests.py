@@ -67,6 +67,7 @@ def test_plateau():
     assert np.allclose(rates(patience=1), [0.4, 0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2])
     assert np.allclose(rates(patience=0), [0.4, 0.4, 0.4, 0.2, 0.1, 0.05, 0.05, 0.025])
     assert np.allclose(rates(patience=0, min_lr=0.15), [0.4, 0.4, 0.4, 0.2, 0.15, 0.15, 0.15, 0.15])
+    assert np.allclose(rates(patience=0, min_lr=0.5), [0.4] * 8)
     assert np.allclose(rates(patience=0, cooldown=2), [0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1])
     try:
         import torch

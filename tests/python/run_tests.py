@@ -138,6 +138,31 @@ def test_nothing_is_left():
     assert context() is None
 
 
+def test_failures_after_a_session():
+    """a transform that fails in an evaluation stops no session that is gone"""
+    failing, stopped, library = [], [], heddle.session.lib
+
+    def transform(image):
+        if failing:
+            raise ZeroDivisionError("mine")
+
+    class Library:
+        def __getattr__(self, name):
+            return stopped.append if name == "hd_session_stop" else getattr(library, name)
+
+    session = heddle.Session("simplenet", (x, y), transforms=["to_float", transform], max_steps=2, out=path("gone"))
+    run = session.save()
+    del session
+    gc.collect()
+    failing.append(True)
+    heddle.session.lib = Library()
+    try:
+        refuses(ZeroDivisionError, "mine", run.evaluate)
+    finally:
+        heddle.session.lib = library
+    assert not stopped
+
+
 def test_progress():
     """a bar on a terminal has the step, the loss and the speed"""
     shown = io.StringIO()

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -13,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from tap import Skipped, depth, refuses
 
 import heddle
+from heddle.run import in_memory
 from heddle.sklearn import HeddleClassifier, HeddleRegressor
 
 rng = np.random.default_rng(0)
@@ -83,6 +85,40 @@ def test_models():
     assert HeddleRegressor(epochs=100).fit(x, target).score(x, target) > 0.95
 
 
+def test_partial_fit():
+    """learning_rate="adaptive" goes on between calls of partial_fit; weights in the place of classes are refused"""
+    options = {"solver": "sgd", "learning_rate_init": 1e-5, "learning_rate": "adaptive", "n_iter_no_change": 2}
+    parts = HeddleClassifier(**options)
+    for _ in range(9):
+        parts.partial_fit(x, y)
+    whole = HeddleClassifier(max_iter=9, **options).fit(x, y)
+    assert parts.learning_rate_ == whole.learning_rate_ < 1e-6 and np.array_equal(parts.coefs_[0], whole.coefs_[0])
+    for estimator in (parts, HeddleClassifier()):
+        refuses(ValueError, "found 2.0 120 times; give weights as sample_weight=",
+                lambda: estimator.partial_fit(x, y, np.full(120, 2.0)))
+
+
+def test_metrics():
+    """a metric of scikit-learn gets the targets first"""
+    target, weights = x[:, 0] * 3 + 40, 1 + np.arange(120) % 3
+    for of in (None, weights):
+        scores = [HeddleRegressor(epochs=4, early_stopping=True, validation_fraction=0.3, metric=metric).fit(
+            x, target, sample_weight=of).validation_scores_ for metric in (r2_score, None)]
+        assert np.allclose(*scores, rtol=1e-4), scores
+
+
+def test_room_in_memory():
+    """checkpoints are kept in memory where they have room there"""
+    assert in_memory(2, 1) is None and in_memory(1 << 60, 1 << 60) is None
+    asked, heddle.sklearn.in_memory = [], lambda size, most: asked.append(size)
+    try:
+        for model in (None, heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=2), "mlp"):
+            HeddleClassifier(model, **{} if model else {"hidden": (8,)}, epochs=1).fit(x, y)
+    finally:
+        heddle.sklearn.in_memory = in_memory
+    assert asked == [64 * (5 * 8 + 9 * 2), 64 * 5 * 2, 64 * (5 * 128 + 129 * 2)], asked
+
+
 def test_rounding():
     """time stamps that float32 cannot tell apart are warned of, and other columns are not"""
     times = np.c_[x[:, :3], 1.7e9 + 60 * np.arange(120)]
@@ -106,6 +142,7 @@ def test_bad():
     for hidden in (1.5, "32", (1.5,)):
         refuses(heddle.UsageError, "write (32,) for one layer", lambda: HeddleClassifier(hidden=hidden).fit(x, y))
     for options, says in (({"lr": 1}, "give it as lr="), ({"weight-decay": 1}, "give it as weight_decay="),
-                          ({"out": "r"}, "leave it out"), (["lr"], "expected a dictionary")):
+                          ({"out": "r"}, "leave it out"), (["lr"], "expected a dictionary"),
+                          ({"class_weight": {1: 2}}, "give it as class_weight=")):
         refuses(heddle.UsageError, says, lambda: HeddleClassifier(options=options).fit(x, y))
     refuses(heddle.UsageError, "found 'bacth'", lambda: HeddleClassifier(options={"bacth": 1}).fit(x, y))

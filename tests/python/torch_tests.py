@@ -1,5 +1,6 @@
 """PyTorch's modules: in, trained as PyTorch does, and out again; both libraries in one process."""
 import copy
+import functools
 import gc
 import os
 import re
@@ -610,6 +611,10 @@ def test_bad():
     heddle.from_torch(nn.Sequential(rows, nn.Softmax(1)), row, "mse")
     refused(Meaned(), "write x.mean((2, 3), keepdim=True).flatten(1)")
     refused(Branching(), "torch.fx can trace")
+    with torch.random.fork_rng():
+        refused(Call(lambda h: F.dropout(h, training=False), 288), "found F.dropout with training=False; call train()")
+        refused(Call(lambda h: F.dropout2d(h, training=False), 288), "found F.dropout2d with training=False")
+        heddle.from_torch(Call(lambda h: F.dropout(h, 0.0, False), 288), (1, 28, 28))
     refused(nn.Linear(4, 2), "wrap it: nn.Sequential(module)", row)
     refuses(heddle.UsageError, "make one: Meaned()", lambda: heddle.from_torch(Meaned, row))
     refuses(heddle.UsageError, "found str", lambda: heddle.from_torch("rows", row))
@@ -785,6 +790,7 @@ def test_loaders():
                       ((DataLoader(data, 32), some), "a SubsetRandomSampler"), (some, "a SubsetRandomSampler")):
         refuses(heddle.UsageError, says, lambda: heddle.train(model, bad, epochs=1))
     for bad, says in ((DataLoader(data, 32, collate_fn=lambda samples: samples), "without a collate_fn"),
+                      (DataLoader(data, 32, collate_fn=functools.partial(list)), "without a collate_fn"),
                       (DataLoader(data, None), "a batch_sampler"),
                       (DataLoader(data, 32, sampler=WeightedRandomSampler([1.0] * len(data), 5)), "found one with a "
                        "WeightedRandomSampler"), ((DataLoader(data, 32), 3), "found something else")):

@@ -257,6 +257,21 @@ def test_estimators():
     refuses(heddle.UsageError, "one label a row", lambda: HeddleClassifier(class_weight="balanced").fit(x, chances))
 
 
+def test_alpha_of_estimators():
+    """the penalty alpha of weighed rows is that of repeated ones"""
+    try:
+        from heddle.sklearn import HeddleClassifier, HeddleRegressor
+    except ImportError as error:
+        raise Skipped(str(error)) from None
+    options = {"hidden": (), "epochs": 200, "batch": 1000, "lr": 0.05, "alpha": 30.0, "options": {"normalize": "none"}}
+    for estimator, y in ((HeddleClassifier, targets[:, 0] > 0), (HeddleRegressor, targets)):
+        for whole in (np.arange(96) % 4, np.full(96, 2)):
+            again = np.repeat(np.arange(96), whole)
+            found, wanted = (estimator(**options).fit(x[rows], y[rows], sample_weight=of).coefs_[0]
+                             for rows, of in ((np.arange(96), whole), (again, None)))
+            assert np.allclose(found, wanted, atol=1e-4), (estimator, found, wanted)
+
+
 def test_class_weight_option():
     """class_weight of train weighs training samples by their label, as weights of samples do"""
     images = np.random.default_rng(3).integers(0, 256, (90, 28, 28), dtype=np.uint8)
