@@ -586,7 +586,7 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
     nn.Hardsigmoid: lambda n, m: ("hardsigmoid", {}), nn.ELU: lambda n, m: ("elu", {"alpha": m.alpha}),
     nn.SELU: lambda n, m: ("selu", {}), nn.Mish: lambda n, m: ("mish", {}),
     nn.Softplus: lambda n, m: _softplus(n, m.beta, m.threshold),
-    nn.Hardtanh: lambda n, m: _clip(n, m.min_val, m.max_val),
+    nn.Hardtanh: lambda n, m: _hardtanh(n, m.min_val, m.max_val),
     nn.PReLU: lambda n, m: ("prelu", {"num_parameters": m.num_parameters}),
     nn.Conv1d: _line(_conv), nn.ConvTranspose1d: _line(_conv),
     nn.MaxPool1d: lambda n, m: _line(_max_pool)(n, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode,
@@ -663,6 +663,11 @@ def _clip(node: Any, min: Any = None, max: Any = None) -> Layer:
     return "clip", {name: float(value) for name, value, none in limits if value not in (None, none)}
 
 
+def _hardtanh(node: Any, low: Any, high: Any) -> Layer:
+    """relu6's gradient is 0 at both limits, as hardtanh's; clip's passes there, as clamp's does."""
+    return ("relu6", {}) if (low, high) == (0, 6) else _clip(node, low, high)
+
+
 def _simple(op: str) -> Callable[..., Layer]:
     return lambda node, inplace=False: (op, {})
 
@@ -675,7 +680,7 @@ for _names, _convert in (
         ((F.hardswish,), _simple("hardswish")), ((F.hardsigmoid,), _simple("hardsigmoid")), ((F.elu,), _elu),
         ((F.selu, torch.selu), _simple("selu")), ((F.mish,), _simple("mish")), ((F.softplus,), _softplus),
         ((torch.clamp, torch.clip, "clamp", "clip"), _clip),
-        ((F.hardtanh,), lambda node, min_val=-1, max_val=1, inplace=False: _clip(node, min_val, max_val)),
+        ((F.hardtanh,), lambda node, min_val=-1, max_val=1, inplace=False: _hardtanh(node, min_val, max_val)),
         ((F.max_pool2d, torch.max_pool2d), _images(_max_pool)), ((F.avg_pool2d,), _images(_avg_pool)),
         ((F.adaptive_avg_pool2d,), _images(_adaptive_pool)), ((F.softmax, torch.softmax, "softmax"), _softmax),
         ((F.log_softmax, torch.log_softmax, "log_softmax"), _log_softmax),

@@ -9,7 +9,7 @@ static const hd_op_setting settings[] = {HD_SETTING("over", CHOICE, over, HD_TO_
 const hd_op_rule hd__rule_max = {
     .fewest = 1,
     .most = 1,
-    .torch = "x.amax((2, 3), keepdim=True), x.amax(1, keepdim=True)",
+    .torch = "x.flatten(2).max(2).values, x.max(1, keepdim=True).values",
     .settings = settings,
     .shapes = hd__shapes_line,
     .dx = {HD_OP_max_dx, {HD_ARG_DY, HD_ARG_X}},
