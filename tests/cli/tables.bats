@@ -413,6 +413,11 @@ prices() {
   "$HEDDLE" predict r one.csv >guess
   awk '{ exit !($2 > $4 - 20000 && $2 < $4 + 20000) }' guess
   "$HEDDLE" verify r | grep -q verified
+  for list in '' '--eval-transforms=[to_float]'; do
+    "$HEDDLE" train --model regression --data houses.csv --out "of$list" --epochs 2 --json ${list:+"$list"} >out
+    json_get test_loss <out >>losses
+  done
+  [ "$(uniq losses | wc -l)" = 1 ]
   "$HEDDLE" train --model regression --data houses.csv --out raw --target-scale none --epochs 2 >out
   no grep -q 'target-scale' out
   no grep -q '"targets"' raw/run.json
