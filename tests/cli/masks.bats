@@ -230,6 +230,10 @@ END
   says "photos/train/masks/00" "expected the colour #" "as the first mask has it" "save all masks with one palette"
   rm photos/*/*/00[13].png
   "$HEDDLE" data photos
+  printf '%s\n' 'model: filters' 'input: [3, 16, 16]' 'layers:' \
+    '  - conv: {op: conv2d, out: 8, kernel: 3, padding: 1, init: whiten}' \
+    '  - top: {op: conv2d, out: classes, kernel: 1}' >filters.yaml
+  "$HEDDLE" train --model filters.yaml --data photos --max-steps 2 --batch 2 --out r >out
   "$BUILDDIR/tests/bits/make_data" shape-white white 4 2
   "$HEDDLE" data white >out 2>&1
   grep -q 'no pixel of the training masks has a class other than 0: .*255 is no class, write 1 if' out
