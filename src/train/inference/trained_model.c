@@ -102,6 +102,7 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(read_statistics(t, ctx, folder));
   HD_TRY(hd__record_class_names(&t->class_name, &t->class_names, ctx, t->record));
   HD_TRY(hd__record_features(&t->features, ctx, t->record, folder));
+  hd__record_palette(&t->palette, t->record);
   HD_TRY(hd__target_scale_read(&t->targets, ctx, t->record, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
@@ -288,6 +289,7 @@ static hd_dataset_request request_of(const hd_trained *t, const hd_config *confi
   request.table = hd__trained_table(t, config);
   request.of_run = true;
   request.classes = (hd_class_names){t->class_name, t->class_names};
+  request.palette = &t->palette;
   request.features = t->features.count > 0 ? &t->features : NULL;
   return request;
 }
