@@ -154,6 +154,14 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 3
   fails 1 train --model rows.yaml --data latin.csv --out r
   [[ $message == *"expected UTF-8 text of up to 255 bytes in column 'c'"* ]]
+  printf '\xf6\xe5\xed\xe0,\xe2\xe5\xf1,label\n1,2,0\n2,1,1\n3,4,0\n' >cyrillic.csv
+  fails 1 data cyrillic.csv
+  says "cyrillic.csv:1: expected names of columns in UTF-8, found '????'; save the file as UTF-8"
+  printf '"a\nb",a?b,label\n1,2,0\n2,1,1\n3,4,0\n' >lines.csv
+  fails 1 data lines.csv
+  says "lines.csv:1: expected columns with different names, found 'a?b' twice"
+  sed 's/a?b/a c/' lines.csv >names.csv
+  "$HEDDLE" data names.csv >out
   for number in '"0,5"' inf 1e39; do
     printf 'c,x,label\n%s,1,a\n%s,0,b\n%s,1,a\n%s,0,b\n' $number $number $number $number >bad.csv
     fails 1 train --model rows.yaml --data bad.csv --out r
