@@ -163,6 +163,10 @@ END
   says "cifar-10-batches-bin" "data_batch_1.bin"
   make cifar fetched
   mkdir -p .cache/heddle
+  printf '%s\n' a b c d e f g h a j >fetched/batches.meta.txt
+  fails 1 data fetched
+  says "fetched: expected a name of its own for each class, found 'a' for two"
+  rm fetched/batches.meta.txt
   mv fetched .cache/heddle/cifar-10-batches-bin
   "$HEDDLE" data cifar10 --json >out
   [ "$(json_get data format samples shape <out)" = "cifar10 a folder of CIFAR's binary files 140 [3,32,32]" ]

@@ -241,6 +241,7 @@ hd_status hd__dataset_check_unchanged(const hd_dataset *data, hd_ctx *ctx) {
 hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
   HD_TRY(hd__dataset_take_fold(data, ctx));
+  HD_TRY(hd__dataset_check_names(data, ctx));
   if (request->classes.count > 0 && !data->read_later)
     HD_TRY(hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored));
   HD_TRY(check_split(ctx, data->name, &split[0]));
