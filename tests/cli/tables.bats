@@ -117,6 +117,12 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
     "$HEDDLE" eval r --data some.csv --json >out
     grep -q '"accuracy": 1,' out
   done
+  # the class that the loss ignores is that of the run, not the one of its number in the table
+  echo 'loss: {op: cross_entropy, ignore_index: 1}' >>rows.yaml
+  run_of --data abc.csv --out i
+  { head -n 1 abc.csv; grep '[ac]$' abc.csv; } >ac.csv
+  "$HEDDLE" eval i --data ac.csv --json >out
+  [ "$(json_get confusion.0 confusion.1 confusion.2 <out)" = "[30,0,0] [0,0,0] [0,0,30]" ]
   sed 's/a$/z/' abc.csv >renamed.csv
   fails 1 eval r --data renamed.csv
   [[ $message == *"renamed.csv: expected classes of the training set, found 'z'"* ]]
