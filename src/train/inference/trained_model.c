@@ -305,6 +305,12 @@ static int64_t samples_of_run(const hd_trained *t) {
          json_integer_value(json_object_get(data, "test_samples"));
 }
 
+/* Whether a whole set may be the run's before it was divided. A text has fewer windows then, and must be long enough
+ * that the tenth of it is one. */
+static bool may_be_of_run(const hd_trained *t, const hd_split *all) {
+  return all->window ? all->tokens / 10 > all->width : all->count == samples_of_run(t);
+}
+
 /* The samples of given data to evaluate: all of a set without a test set, unless it is the run's. A fold of a set that
  * has a test set is the run's if it has the same name. */
 static hd_status open_given(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
@@ -316,7 +322,7 @@ static hd_status open_given(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, c
   HD_TRY(hd__dataset_open(out, ctx, &whole));
   const bool is_whole = (*out)->shared, folded = divided->fold.of > 0 && named_alike;
   *part = is_whole ? HD_EVALUATED_ALL : HD_EVALUATED_TEST;
-  if ((!is_whole && !folded) || hd__dataset_train(*out)->count != samples_of_run(t))
+  if ((!is_whole && !folded) || !may_be_of_run(t, hd__dataset_train(*out)))
     return HD_OK;
   const hd_status status = hd__dataset_open(&parts, ctx, divided);
   if (status == HD_OK && is_of_run(t, parts)) {
