@@ -79,7 +79,8 @@ static hd_transform_lists lists_of(const hd_trained *t) {
   return (hd_transform_lists){.train = hd__settings(t->run)->transforms,
                               .eval = hd__settings(t->run)->eval_transforms,
                               .train_origin = "",
-                              .eval_origin = ""};
+                              .eval_origin = "",
+                              .classes = t->network.target.of_classes ? t->network.target.scores : 0};
 }
 
 /* A row that is normalised by columns has a number for each element of the input. */
