@@ -227,6 +227,9 @@ learn() {
   "$HEDDLE" data photos --json >out
   [ "$(json_get samples validation_samples <out)" = "$(ls photos/train/* photos/valid/* | grep -c png) "\
 "$(ls photos/valid/* | grep -c png)" ]
+  mkdir aside && mv photos/train/c9/* aside # which the validation set has
+  "$HEDDLE" data photos --allow-empty | grep -q "1 of 10 classes has no training samples: 9 'c9'"
+  mv aside/* photos/train/c9
   fails 2 train $PHOTOS --val-split 0.1
   says "--val-split expects data without a validation set, found one in photos; leave it out"
   cp -R photos/valid empty
