@@ -78,7 +78,7 @@ typedef struct hd_custom_data {
   hd_dtype dtype;                  /* HD_U8 or HD_F32 */
   int32_t classes;                 /* up to 65536; 0: targets */
   int32_t outputs;                 /* targets a sample; 0 with classes */
-  const char *const *class_names;  /* as many as classes; NULL if they have none */
+  const char *const *class_names;  /* as many as classes, in UTF-8, no two alike; NULL if they have none */
   void *train, *test;              /* passed to the callbacks; test NULL: a fifth of the training set becomes it */
   /* Both NULL: train and test are hd_custom_arrays. */
   int64_t (*len)(void *self); /* samples, 1 or more; called when a session opens the data */

@@ -1,7 +1,6 @@
 /* UTF-8: see utf8.h. */
 #include "base/utf8.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +29,14 @@ size_t hd__utf8_decode(uint32_t *code, const void *text, size_t length) {
   }
   const int surrogate = *code >= 0xd800 && *code < 0xe000;
   return *code < least[bytes] || *code > 0x10ffff || surrogate ? 0 : bytes;
+}
+
+bool hd__utf8_is(const char *text, size_t length) {
+  uint32_t code;
+  size_t at = 0, bytes = 1;
+  for (; at < length && bytes > 0; at += bytes)
+    bytes = hd__utf8_decode(&code, text + at, length - at);
+  return bytes > 0;
 }
 
 size_t hd__utf8_encode(char text[4], uint32_t code) {

@@ -1,11 +1,15 @@
 /* UTF-8: reading and writing characters, and making untrusted text safe to print. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Reads the character at `text`, which has at least one byte: returns its bytes, 0 if it is not UTF-8. */
 size_t hd__utf8_decode(uint32_t *code, const void *text, size_t length);
+
+/* Whether text is UTF-8 from beginning to end. */
+bool hd__utf8_is(const char *text, size_t length);
 
 /* Writes a character without a NUL; returns its bytes. */
 size_t hd__utf8_encode(char text[4], uint32_t code);

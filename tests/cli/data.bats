@@ -163,6 +163,10 @@ END
   says "cifar-10-batches-bin" "data_batch_1.bin"
   make cifar fetched
   mkdir -p .cache/heddle
+  printf '%s\n' a b c d e f g h a j >fetched/batches.meta.txt
+  fails 1 data fetched
+  says "fetched: expected a name of its own for each class, found 'a' for two"
+  rm fetched/batches.meta.txt
   mv fetched .cache/heddle/cifar-10-batches-bin
   "$HEDDLE" data cifar10 --json >out
   [ "$(json_get data format samples shape <out)" = "cifar10 a folder of CIFAR's binary files 140 [3,32,32]" ]
@@ -223,6 +227,9 @@ learn() {
   "$HEDDLE" data photos --json >out
   [ "$(json_get samples validation_samples <out)" = "$(ls photos/train/* photos/valid/* | grep -c png) "\
 "$(ls photos/valid/* | grep -c png)" ]
+  mkdir aside && mv photos/train/c9/* aside # which the validation set has
+  "$HEDDLE" data photos --allow-empty | grep -q "1 of 10 classes has no training samples: 9 'c9'"
+  mv aside/* photos/train/c9
   fails 2 train $PHOTOS --val-split 0.1
   says "--val-split expects data without a validation set, found one in photos; leave it out"
   cp -R photos/valid empty

@@ -162,6 +162,21 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   done
 }
 
+@test "numbers to predict stay what they are where features are kept behind transforms" {
+  printf '%s\n' 'model: rows' 'input: [3]' 'layers:' '  - fc1: {op: linear, out: 4}' '  - relu1: {op: relu}' \
+    '  - fc2: {op: linear, out: 1}' 'loss: mse' >rows.yaml
+  awk -v OFS=, 'BEGIN { for (i = 0; i < 40; i++) print i % 7, 100 * (i % 5), i % 3, i % 9 / 2 }' >rows.csv
+  "$HEDDLE" train --model rows.yaml --data rows.csv --max-steps 5 --out first >out
+  set -f
+  for keep in no auto; do
+    "$HEDDLE" train --model rows.yaml --init first/last/model.safetensors --data rows.csv --freeze 'fc1.*' --epochs 3 \
+      --batch 10 --normalize channel --transforms '[to_float, normalise]' --keep-features $keep --out $keep >out
+    digest_of out >>digests
+  done
+  grep -q 'computed once' out
+  [ "$(uniq digests | wc -l)" = 1 ]
+}
+
 @test "photos of one class alone are pointed out" {
   trained
   "$BUILDDIR/tests/bits/make_data" pictures photos 60 20

@@ -227,9 +227,19 @@ END
 @test "numbers of masks are those of one palette; masks in black and white are named" {
   "$BUILDDIR/tests/bits/make_data" shape-palettes photos 4 2
   fails 1 data photos
-  says "photos/train/masks/00" "expected the colour #" "as the first mask has it" "save all masks with one palette"
-  rm photos/*/*/00[13].png
+  says "photos/train/masks/00" "expected the colour #" "as the first mask of training has it" \
+    "save all masks with one palette"
+  cp -R photos turned
+  rm photos/*/*/00[13].png turned/*/*/00[02].png
   "$HEDDLE" data photos
+  # nor are masks of another palette evaluated by the numbers of the run; a first layer that whitens takes masks
+  printf '%s\n' 'model: filters' 'input: [3, 16, 16]' 'layers:' \
+    '  - conv: {op: conv2d, out: 8, kernel: 3, padding: 1, init: whiten}' \
+    '  - top: {op: conv2d, out: classes, kernel: 1}' >filters.yaml
+  "$HEDDLE" train --model filters.yaml --data photos --max-steps 2 --batch 2 --out r >out
+  "$HEDDLE" eval r --data photos >out
+  fails 1 eval r --data turned
+  says "turned/train/masks/001.png: expected the colour #" "as the first mask of training has it"
   "$BUILDDIR/tests/bits/make_data" shape-white white 4 2
   "$HEDDLE" data white >out 2>&1
   grep -q 'no pixel of the training masks has a class other than 0: .*255 is no class, write 1 if' out

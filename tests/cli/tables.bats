@@ -117,6 +117,12 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
     "$HEDDLE" eval r --data some.csv --json >out
     grep -q '"accuracy": 1,' out
   done
+  # the class that the loss ignores is that of the run, not the one of its number in the table
+  echo 'loss: {op: cross_entropy, ignore_index: 1}' >>rows.yaml
+  run_of --data abc.csv --out i
+  { head -n 1 abc.csv; grep '[ac]$' abc.csv; } >ac.csv
+  "$HEDDLE" eval i --data ac.csv --json >out
+  [ "$(json_get confusion.0 confusion.1 confusion.2 <out)" = "[30,0,0] [0,0,0] [0,0,30]" ]
   sed 's/a$/z/' abc.csv >renamed.csv
   fails 1 eval r --data renamed.csv
   [[ $message == *"renamed.csv: expected classes of the training set, found 'z'"* ]]
@@ -154,6 +160,14 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 3
   fails 1 train --model rows.yaml --data latin.csv --out r
   [[ $message == *"expected UTF-8 text of up to 255 bytes in column 'c'"* ]]
+  printf '\xf6\xe5\xed\xe0,\xe2\xe5\xf1,label\n1,2,0\n2,1,1\n3,4,0\n' >cyrillic.csv
+  fails 1 data cyrillic.csv
+  says "cyrillic.csv:1: expected names of columns in UTF-8, found '????'; save the file as UTF-8"
+  printf '"a\nb",a?b,label\n1,2,0\n2,1,1\n3,4,0\n' >lines.csv
+  fails 1 data lines.csv
+  says "lines.csv:1: expected columns with different names, found 'a?b' twice"
+  sed 's/a?b/a c/' lines.csv >names.csv
+  "$HEDDLE" data names.csv >out
   for number in '"0,5"' inf 1e39; do
     printf 'c,x,label\n%s,1,a\n%s,0,b\n%s,1,a\n%s,0,b\n' $number $number $number $number >bad.csv
     fails 1 train --model rows.yaml --data bad.csv --out r
@@ -413,6 +427,11 @@ prices() {
   "$HEDDLE" predict r one.csv >guess
   awk '{ exit !($2 > $4 - 20000 && $2 < $4 + 20000) }' guess
   "$HEDDLE" verify r | grep -q verified
+  for list in '' '--eval-transforms=[to_float]'; do
+    "$HEDDLE" train --model regression --data houses.csv --out "of$list" --epochs 2 --json ${list:+"$list"} >out
+    json_get test_loss <out >>losses
+  done
+  [ "$(uniq losses | wc -l)" = 1 ]
   "$HEDDLE" train --model regression --data houses.csv --out raw --target-scale none --epochs 2 >out
   no grep -q 'target-scale' out
   no grep -q '"targets"' raw/run.json
@@ -675,6 +694,8 @@ END
     grep '^weights_sha256' out >>digests
   done
   [ "$(sort -u digests | wc -l)" = 1 ]
+  grep -v ',2$' t.csv >less.csv # other data may lack the last class
+  "$HEDDLE" eval r-t.csv --data less.csv | grep -q '^samples  *27, all of the data$'
 }
 
 @test "whole numbers that would be more classes than rows are asked about" {

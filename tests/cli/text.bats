@@ -40,19 +40,23 @@ hostile_model() {
 assert json.load(sys.stdin)["model"] == "a\x1b[31mb\x9b2Jc\x7f\x07\nd"'
 }
 
-@test "names of class folders cannot steer the terminal, and JSON has them" {
+@test "names of class folders cannot steer the terminal, and JSON has them; those that it cannot have are refused" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   "$BUILDDIR/tests/bits/make_data" pictures photos 40 20
   for part in train test; do
     mv photos/$part/c0 "photos/$part/$HOSTILE" || skip "names of any bytes are refused here"
   done
+  fails 1 data photos
+  says "photos: expected names of classes in UTF-8" "found 'a?[31mb??2Jc??d?e?f' for class 0"
+  harmless err
+  for part in train test; do mv "photos/$part/$HOSTILE" "photos/$part/${HOSTILE/$'\377'/}"; done
   "$HEDDLE" data photos >out
   harmless out
-  grep -q 'a?\[31mb??2Jc??d?e?f' out
+  grep -q 'a?\[31mb??2Jc??de?f' out
   "$HEDDLE" data photos --json >out
   harmless out
   python3 -c 'import json, sys
-assert "a\x1b[31mb\x9b2Jc\x7f\x07d\ufffde\nf" in json.load(sys.stdin)["class_names"]' <out
+assert "a\x1b[31mb\x9b2Jc\x7f\x07de\nf" in json.load(sys.stdin)["class_names"]' <out
 }
 
 @test "names of files, folders, options and commands cannot steer the terminal, right or wrong" {

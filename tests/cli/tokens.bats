@@ -102,6 +102,21 @@ run_of() {
   [ "$(digest_of out)" != "$digest" ]
 }
 
+@test "a text of one's own is evaluated whole, and the run's text as its test set, under any name" {
+  text a.txt 900
+  small
+  run_of --data a.txt --epochs 1 --out a
+  "$HEDDLE" eval a >own
+  cp a.txt b.txt
+  "$HEDDLE" eval a --data b.txt >out
+  grep -q "^samples  *12, the run's test set$" out
+  cmp <(sed 1d own) <(sed 1d out)
+  for count in 80 899; do
+    head -c $count a.txt >some.txt
+    "$HEDDLE" eval a --data some.txt | grep -q "^samples  *$(((count + 6) / 8)), all of the data$"
+  done
+}
+
 @test "a run of bytes is evaluated, continued, verified and certified as one of bytes" {
   text a.txt 3000
   small

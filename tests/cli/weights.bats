@@ -138,6 +138,18 @@ run_of() {
   digest=$(digest_of out)
   [ "$digest" != "$plain" ]
   "$HEDDLE" eval a >/dev/null
+  # a validation set has no say in it
+  "$BUILDDIR/tests/bits/make_data" pictures photos 40 20
+  printf '%s\n' 'model: net' 'input: [3, 32, 32]' 'layers:' '  - flat: {op: flatten}' '  - fc: {op: linear, out: 10}' \
+    >net.yaml
+  for more in no yes; do
+    rm -rf photos/val v
+    cp -R photos/test photos/val
+    [ $more = no ] || cp photos/train/c0/*.png photos/val/c1
+    "$HEDDLE" train --model net.yaml --data photos --max-steps 2 --batch 8 --class-weight balanced --out v >out
+    digest_of out >>digests
+  done
+  [ "$(uniq digests | wc -l)" = 1 ]
   while IFS='|' read -r list says; do
     fails 2 train --model rows.yaml --data w.csv --out z --class-weight "$list"
     [[ $message == *"$says"* ]] || { echo "$message"; false; }

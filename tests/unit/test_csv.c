@@ -140,6 +140,9 @@ static void test_bad(void) {
       {"1,\"2,0\n", "1,2,0\n", "train.csv:1: expected a quote at the end of a field"},
       {"1,\"2\"x,0\n", "1,2,0\n", "train.csv:1: expected a comma after a quoted field, found 'x'"},
       {"1,1,\n2,2,0\n", "1,1,0\n", "train.csv:1: expected a label, found an empty field"},
+      {"1,1,a\n2,2,b\n3,2,NA\n", "1,1,a\n", "train.csv:3: expected a label, found NA, an empty field; drop the row"},
+      {"1,1,a\n2,2,b\n", "1,1,a\n2,1,null\n", "test.csv:2: expected a label, found null, an empty field"},
+      {"1,1,a\n2,2,\"NA\"\n", "1,1,c\n", "test.csv:1: expected a class of the training set, found 'c'"},
       {"c,class\nx,0\ny,1\n", "c,class\nz,0\n",
        "test.csv:2: expected a text of the training set in column 'c', found 'z'"},
   };

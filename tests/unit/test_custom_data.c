@@ -184,10 +184,10 @@ static void test_bad(void) {
   refused(&train, other, HD_E_USAGE, "found no get", "no get");
 }
 
-/* Opens a set whose sample 17 has the label 7, beside the classes 0, 1 and 2. */
+/* Opens a set whose sample 17 has the label that is ignored: 7, beside the classes 0, 1 and 2, or the last of these. */
 static hd_dataset *opens_late(hd_ctx **ctx, store *train, hd_custom_data custom, hd_dataset_request request) {
   hd_dataset *data = NULL;
-  *train = (store){.count = 50, .bad = 17, .label_of_bad = 7};
+  *train = (store){.count = 50, .bad = 17, .label_of_bad = request.ignored};
   custom.train = train;
   request.name = custom.name;
   hd_ctx_create(ctx);
@@ -218,24 +218,25 @@ static void test_ignored(void) {
   }
 }
 
-/* A run's classes have other numbers. */
+/* A run's classes have other numbers, of which its loss may ignore one. */
 static void test_names(void) {
   static const char *const names[] = {"red", "green", "blue"}, *const of_run[] = {"blue", "red", "green"};
   static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE};
   store train, test = {.count = 5, .bad = -1};
   hd_ctx *ctx;
-  for (int way = 0; way < 2; way++) {
+  for (int way = 0; way < 4; way++) {
     hd_custom_data custom = describe(&train, &test, HD_U8);
     custom.class_names = names;
-    hd_dataset *data =
-        opens_late(&ctx, &train, custom,
-                   (hd_dataset_request){.ignored = 7, .cache = kind[way], .classes = {of_run, 3}, .of_run = true});
+    const int ignored = way / 2 ? 2 : 7;
+    hd_dataset *data = opens_late(
+        &ctx, &train, custom,
+        (hd_dataset_request){.ignored = ignored, .cache = kind[way % 2], .classes = {of_run, 3}, .of_run = true});
     int wrong = !data;
     for (int64_t i = 0; i < 50 && data; i++)
-      wrong += hd__dataset_train(data)->labels[i] != (i == 17 ? 7 : (i % 3 + 1) % 3);
+      wrong += hd__dataset_train(data)->labels[i] != (i == 17 && ignored == 7 ? 7 : (i % 3 + 1) % 3);
     for (int64_t i = 0; i < 5 && data; i++)
       wrong += hd__dataset_test(data)->labels[i] != (i % 3 + 1) % 3;
-    is_int(wrong, 0, "cache %d: labels get the numbers that their names have in a run", way);
+    is_int(wrong, 0, "cache %d, %d ignored: labels get the numbers that their names have in a run", way % 2, ignored);
     hd__dataset_close(data);
     hd_ctx_destroy(ctx);
   }
@@ -359,6 +360,26 @@ static void test_arrays(void) {
   hd_ctx_destroy(ctx);
 }
 
+/* The same of arrays. */
+static void test_names_of_arrays(void) {
+  static const char *const names[] = {"red", "green", "blue"}, *const of_run[] = {"blue", "red", "green"};
+  static rows train;
+  hd_ctx *ctx;
+  hd_dataset *data = NULL;
+  fill(&train);
+  hd_custom_data custom = describe_rows(&train, &train, HD_U8, false);
+  custom.class_names = names;
+  hd_ctx_create(&ctx);
+  hd_data_add(ctx, &custom);
+  const hd_dataset_request request = {.name = "rows", .ignored = 2, .classes = {of_run, 3}, .of_run = true};
+  int wrong = hd__dataset_open(&data, ctx, &request) != HD_OK;
+  for (int64_t i = 0; i < COUNT && !wrong; i++)
+    wrong += hd__dataset_train(data)->labels[i] != (i % 3 + 1) % 3;
+  is_int(wrong, 0, "labels of arrays get the numbers of a run too, whichever its loss ignores");
+  hd__dataset_close(data);
+  hd_ctx_destroy(ctx);
+}
+
 static void refuse_rows(const hd_custom_data *custom, hd_status want, const char *says, const char *title) {
   hd_ctx *ctx;
   hd_dataset *data = NULL;
@@ -466,6 +487,7 @@ int main(void) {
   test_bad();
   test_ignored();
   test_names();
+  test_names_of_arrays();
   test_runs();
   test_arrays();
   test_bad_arrays();

@@ -43,5 +43,8 @@ int main(void) {
   const char endless[3] = {'a', 'b', 'c'};
   hd__utf8_clean(out, sizeof out, endless, sizeof endless);
   is_str(out, "abc", "and so does its length");
+  ok(hd__utf8_is("", 0) && hd__utf8_is("a\0\342\202\254\n", 6), "a text may be UTF-8, with its zeros and controls");
+  ok(!hd__utf8_is("caf\351", 4) && !hd__utf8_is("\351caf", 4) && !hd__utf8_is("\342\202\254", 2),
+     "or not, at its beginning or at its end");
   return done_testing();
 }

@@ -12,23 +12,24 @@ static int32_t find_name(const hd_class_names *names, const char *name) {
   return i < names->count ? i : -1;
 }
 
-/* The run's number of each class, -1: it has none. */
-static bool find_numbers(int32_t *number, const hd_split *split, const hd_class_names *names) {
+/* The run's number of each class, -1: it has none. A last class that the run's loss ignores has no name there. */
+static bool find_numbers(int32_t *number, const hd_split *split, const hd_class_names *names, int ignored) {
   bool same = split->classes == names->count;
   for (int32_t c = 0; c < split->classes; c++) {
     number[c] = find_name(names, split->class_names[c]);
+    if (number[c] < 0 && c == ignored && c >= names->count)
+      number[c] = c;
     same = same && number[c] == c;
   }
   return same;
 }
 
-static hd_status renumber(int32_t *out, hd_ctx *ctx, const hd_split *split, const int32_t *number, const char *path,
-                          int ignored) {
+static hd_status renumber(int32_t *out, hd_ctx *ctx, const hd_split *split, const int32_t *number, const char *path) {
   for (int64_t i = 0; i < split->count; i++) {
     const int32_t label = split->labels[i];
     const bool known = label >= 0 && label < split->classes;
-    out[i] = known && label != ignored ? number[label] : label;
-    if (known && label != ignored && out[i] < 0)
+    out[i] = known ? number[label] : label;
+    if (known && out[i] < 0)
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s: expected classes of the training set, found '%.100s'; leave it out, or train with it", path,
                       split->class_names[label]);
@@ -42,10 +43,10 @@ static hd_status match_split(int32_t **owned, hd_split *split, hd_ctx *ctx, cons
   if (!split->labels || !split->class_names)
     return HD_OK;
   HD_TRY(HD_NEW_RAW(number, split->classes + 1, ctx, "%s: out of memory for the names of classes", path));
-  if (find_numbers(number, split, names))
+  if (find_numbers(number, split, names, ignored))
     return HD_OK;
   HD_TRY(HD_NEW_RAW(*owned, split->count + 1, ctx, "%s: out of memory for labels", path));
-  HD_TRY(renumber(*owned, ctx, split, number, path, ignored));
+  HD_TRY(renumber(*owned, ctx, split, number, path));
   split->labels = *owned;
   split->classes = names->count;
   split->class_names = names->name;
@@ -54,7 +55,7 @@ static hd_status match_split(int32_t **owned, hd_split *split, hd_ctx *ctx, cons
 
 /* Each pixel's class. A borrowed mask is copied first. */
 static hd_status renumber_pixels(hd_split *split, hd_split_memory *to, hd_ctx *ctx, const int32_t *number,
-                                 const char *path, int ignored) {
+                                 const char *path) {
   const int64_t bytes = hd__split_mask_bytes(split);
   if (split->masks != to->masks) {
     HD_TRY(HD_NEW_RAW(to->masks, bytes + 1, ctx, "%s: out of memory for the masks", path));
@@ -63,7 +64,7 @@ static hd_status renumber_pixels(hd_split *split, hd_split_memory *to, hd_ctx *c
   }
   for (int64_t i = 0; i < bytes; i++) {
     const int32_t class = to->masks[i];
-    if (class == HD_NO_CLASS || class == ignored || class >= split->classes)
+    if (class == HD_NO_CLASS || class >= split->classes)
       continue;
     if (number[class] < 0)
       return hd__fail(ctx, HD_E_FORMAT,
@@ -81,9 +82,9 @@ static hd_status match_masks(hd_split *split, hd_split_memory *to, hd_ctx *ctx, 
   if (!split->masks || !split->class_names)
     return HD_OK;
   HD_TRY(HD_NEW_RAW(number, split->classes + 1, ctx, "%s: out of memory for the names of classes", path));
-  if (find_numbers(number, split, names))
+  if (find_numbers(number, split, names, ignored))
     return HD_OK;
-  HD_TRY(renumber_pixels(split, to, ctx, number, path, ignored));
+  HD_TRY(renumber_pixels(split, to, ctx, number, path));
   split->classes = names->count;
   split->class_names = names->name;
   return HD_OK;

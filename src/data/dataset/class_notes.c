@@ -7,9 +7,9 @@
 
 enum { SHOWN = 8, LEAST_TEST = 2 };
 
-/* The samples of each class. */
+/* The samples of each class, but for a validation set's. */
 static void count_labels(int64_t *count, const hd_split *split) {
-  for (int64_t i = 0; i < split->count; i++)
+  for (int64_t i = 0; i < split->count - split->validation; i++)
     if (split->labels[i] >= 0 && split->labels[i] < split->classes)
       count[split->labels[i]]++;
 }

@@ -59,13 +59,14 @@ static hd_status read_list(double *weight, hd_ctx *ctx, const hd_dataset *data, 
 /* Whether a sample's label is a class, and not one above them that the loss ignores. */
 static bool is_class(const hd_split *train, int64_t sample) { return train->labels[sample] < train->classes; }
 
-/* samples / (classes that have some * samples of the class), as scikit-learn's compute_class_weight. */
+/* samples / (classes that have some * samples of the class), as scikit-learn's compute_class_weight; those that a
+ * validation set holds at the end do not count. */
 static hd_status balance(double *weight, hd_ctx *ctx, const hd_split *train) {
   HD_OWNED int64_t *count = NULL;
   int there = 0;
   int64_t all = 0;
   HD_TRY(HD_NEW(count, train->classes, ctx, "out of memory for weights of classes"));
-  for (int64_t i = 0; i < train->count; i++)
+  for (int64_t i = 0; i < train->count - train->validation; i++)
     if (is_class(train, i))
       count[train->labels[i]]++;
   for (int c = 0; c < train->classes; c++) {

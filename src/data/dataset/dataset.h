@@ -56,6 +56,7 @@ typedef struct hd_dataset_request {
   bool rows;                   /* the model reads rows: its input has neither height nor channels */
   hd_csv_options table;        /* how CSV files are read */
   hd_class_names classes;      /* of a run: labels get the numbers that these have */
+  const hd_palette *palette;   /* of a run's masks: theirs has its colours, unless classes have names; NULL: any */
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
   const double *mean, *std;    /* `columns` each: for normalize column, in place of those of this data; NULL: those */
   int64_t columns;

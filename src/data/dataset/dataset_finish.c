@@ -182,7 +182,7 @@ static hd_status normalise_columns(hd_dataset *data, hd_ctx *ctx) {
 }
 
 /* Labels that arrive as samples are read: all are read, and get the numbers of the run's classes; a last class that the
- * loss ignores is none, as in files. */
+ * loss ignores is none, as in files, unless it has a name among them. */
 static hd_status settle_late_labels(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
   const bool counts = request->ignored >= 0 && request->ignored == split[0].classes - 1;
@@ -192,10 +192,9 @@ static hd_status settle_late_labels(hd_dataset *data, hd_ctx *ctx, const hd_data
   for (int s = 0; s < parts_of(data); s++)
     if (!hd__split_in_memory(&split[s]))
       HD_TRY(hd__split_walk(ctx, &split[s], NULL, NULL));
-  if (counts)
-    HD_TRY(hd__dataset_count_classes(split, ctx, data->name, request->ignored));
-  return matches ? hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored)
-                 : HD_OK;
+  if (counts && !matches)
+    return hd__dataset_count_classes(split, ctx, data->name, request->ignored);
+  return hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored);
 }
 
 /* Finds unreadable samples, and decodes the others if decoded samples are kept. */
@@ -241,6 +240,7 @@ hd_status hd__dataset_check_unchanged(const hd_dataset *data, hd_ctx *ctx) {
 hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
   HD_TRY(hd__dataset_take_fold(data, ctx));
+  HD_TRY(hd__dataset_check_names(data, ctx));
   if (request->classes.count > 0 && !data->read_later)
     HD_TRY(hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored));
   HD_TRY(check_split(ctx, data->name, &split[0]));

@@ -9,6 +9,9 @@ hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_req
 
 /* ---- Its parts ---- */
 
+/* HD_E_FORMAT for a name of a class that is no UTF-8, or that two classes have; those of a text are its tokens. */
+hd_status hd__dataset_check_names(const hd_dataset *data, hd_ctx *ctx);
+
 /* Changes labels, or masks, to the numbers that their classes have in a run, by name; owned[s] is memory that the
  * caller frees, after a failure too, or NULL: labels are unchanged. Labels without names are unchanged. HD_E_FORMAT for
  * a class that the run does not have. */

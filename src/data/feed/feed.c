@@ -253,9 +253,10 @@ static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_c
   return HD_OK;
 }
 
-/* Where transforms write a row's target; NULL if they make none. */
+/* Where transforms write a row's target, which they make of a label, or by mixing two; NULL if they make none. */
 static float *target_of(const hd_feed *feed, int64_t row, const hd_slots *to) {
-  const bool made = feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
+  const hd_pipeline_shape *shape = feed->pipeline ? hd_pipeline_shape_of(feed->pipeline) : NULL;
+  const bool made = to->target && shape && shape->targets > 0 && (feed->split->labels || shape->partner);
   return made ? (float *)to->target + row * to->target_stride : NULL;
 }
 

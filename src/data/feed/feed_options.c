@@ -38,11 +38,12 @@ static hd_status make_mask_room(hd_feed *feed, hd_ctx *ctx) {
 hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform_lists *lists, hd_pipeline_mode mode,
                                   uint64_t seed) {
   const hd_split *split = feed->split;
+  const int32_t classes = split->classes > lists->classes ? split->classes : lists->classes;
   const hd_pipeline_input input = {.channels = split->channels,
                                    .height = split->height,
                                    .width = split->width,
                                    .bytes = split->elem == HD_ELEM_U8,
-                                   .classes = split->outputs ? 0 : split->classes,
+                                   .classes = split->outputs ? 0 : classes,
                                    .outputs = split->outputs,
                                    .mean = feed->mean,
                                    .std = feed->std};

@@ -16,6 +16,7 @@ hd_status hd__feed_set_order(hd_feed *feed, hd_ctx *ctx, const hd_config *config
 /* Both lists as text, "" for none, and their origins (see hd__config_origin), "" for none. */
 typedef struct hd_transform_lists {
   const char *train, *eval, *train_origin, *eval_origin;
+  int32_t classes; /* of a trained network, of which other data may lack some; 0: those of the data */
 } hd_transform_lists;
 
 hd_transform_lists hd__transform_lists(const hd_config *config);

@@ -292,11 +292,15 @@ static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d
   return check_arrays(ctx, d, out, s, ignored);
 }
 
-/* A last class that the loss ignores is none, as in files. */
-static hd_status open_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int ignored) {
+/* A last class that the loss ignores is none, as in files, unless classes are matched to a run's by name. */
+static hd_status open_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, const hd_dataset_request *request) {
+  const int ignored = request->ignored;
+  const bool matches = request->classes.count > 0 && d->class_names;
   HD_TRY(take_arrays(&out->split[0], ctx, d, 0, ignored));
   HD_TRY(d->test ? take_arrays(&out->split[1], ctx, d, 1, ignored) : hd__dataset_divide(out, ctx, d->name));
-  return d->classes && ignored == d->classes - 1 ? hd__dataset_count_classes(out->split, ctx, d->name, ignored) : HD_OK;
+  return d->classes && ignored == d->classes - 1 && !matches
+             ? hd__dataset_count_classes(out->split, ctx, d->name, ignored)
+             : HD_OK;
 }
 
 static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }
@@ -324,7 +328,7 @@ static hd_status open_data(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   HD_OWNED uint8_t *marks = NULL;
   void *self;
   if (!d->len)
-    return open_arrays(out, ctx, d, request->ignored);
+    return open_arrays(out, ctx, d, request);
   HD_TRY(hd__dataset_hold(&self, out, ctx, sizeof(custom_set), release));
   custom_set *set = self;
   const bool has_test = d->test && request->fold.of == 0;

@@ -414,11 +414,13 @@ static hd_status find_mixed(folder *f, hd_ctx *ctx, const char *path) {
   return HD_OK;
 }
 
+static const char NAMES[] = "classes.txt";
+
 /* PATH/classes.txt names the classes, of which there are as many then. */
 static hd_status name_classes(hd_dataset *out, hd_ctx *ctx, const char *path) {
   char file[HD_PATH_BYTES];
   hd_names *found = &out->names;
-  HD_TRY(hd__file_join(file, ctx, path, "classes.txt"));
+  HD_TRY(hd__file_join(file, ctx, path, NAMES));
   if (!hd__file_exists(file))
     return HD_OK;
   HD_TRY(hd__names_read(found, ctx, file, 0));
@@ -444,14 +446,18 @@ static hd_status name_classes(hd_dataset *out, hd_ctx *ctx, const char *path) {
   return HD_OK;
 }
 
-/* The colours of the first mask's palette, by which all masks number their classes. */
-static hd_status find_palette(hd_dataset *out, folder *f, hd_ctx *ctx) {
-  char mask[HD_PATH_BYTES];
+/* The colours of the first mask's palette, or a run's, by which all masks number their classes; where these have names,
+ * they are matched to a run's by them. */
+static hd_status find_palette(hd_dataset *out, folder *f, hd_ctx *ctx, const hd_dataset_request *request) {
+  char mask[HD_PATH_BYTES], names[HD_PATH_BYTES];
   HD_MAPPED file = {0};
   HD_TRY(mask_path(mask, ctx, &f->part[0], f->part[0].picture.text[0]));
   HD_TRY(hd__file_read(&file, ctx, mask));
   HD_TRY(hd__png_palette(&out->palette, ctx, &(hd_picture_file){mask, file.bytes, file.length}));
-  f->part[0].palette = f->part[1].palette = out->palette;
+  HD_TRY(hd__file_join(names, ctx, request->name, NAMES));
+  const bool named = request->classes.count > 0 && hd__file_exists(names);
+  const bool given = request->palette && request->palette->count > 0 && !named;
+  f->part[0].palette = f->part[1].palette = given ? *request->palette : out->palette;
   return HD_OK;
 }
 
@@ -467,7 +473,7 @@ static hd_status find_pictures(hd_dataset *out, folder *f, hd_ctx *ctx, const hd
   HD_TRY(open_set(out, 0, &f->part[0], ctx, request));
   if (test)
     HD_TRY(open_set(out, 1, &f->part[1], ctx, request));
-  HD_TRY(find_palette(out, f, ctx));
+  HD_TRY(find_palette(out, f, ctx, request));
   return find_mixed(f, ctx, path);
 }
 

@@ -121,10 +121,11 @@ static hd_status check_color(const reader *r, int place, png_color color, hd_ctx
   const uint8_t *known = r->known->rgb[place];
   if (place >= r->known->count || same_color(known, color))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected the colour #%02x%02x%02x in place %d of its palette, as the first mask has it, found "
-                  "#%02x%02x%02x: places are the numbers of classes; save all masks with one palette",
-                  path, known[0], known[1], known[2], place, color.red, color.green, color.blue);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected the colour #%02x%02x%02x in place %d of its palette, as the first mask of training has it, found "
+      "#%02x%02x%02x: places are the numbers of classes; save all masks with one palette",
+      path, known[0], known[1], known[2], place, color.red, color.green, color.blue);
 }
 
 /* Places beyond a palette have no colour, but 255 is no class. Those that are used have the colours known. */

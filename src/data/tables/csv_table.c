@@ -507,24 +507,25 @@ static hd_status settle_first_line(hd_csv_table *t, hd_ctx *ctx, const hd_csv_op
   return HD_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-  const hd_csv_column *const *x = a, *const *y = b;
-  return hd__csv_compare(&(*x)->name, &(*y)->name);
-}
+static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 
+/* Columns are found by their names as they are kept, so these differ; and no byte of them may be a mere '?'. */
 static hd_status check_names(const hd_csv_table *t, hd_ctx *ctx) {
-  HD_OWNED const hd_csv_column **sorted = NULL;
-  HD_TRY(HD_NEW_RAW(sorted, t->columns, ctx, NO_MEMORY, t->path));
-  for (int32_t i = 0; i < t->columns; i++)
-    sorted[i] = &t->column[i];
-  qsort(sorted, (size_t)t->columns, sizeof *sorted, by_name);
-  for (int32_t i = 1; i < t->columns; i++) {
-    char name[HD_CSV_NAME_BYTES];
-    hd__csv_text(name, sizeof name, &sorted[i]->name);
-    if (sorted[i]->name.length > 0 && hd__csv_compare(&sorted[i - 1]->name, &sorted[i]->name) == 0)
-      return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected columns with different names, found '%s' twice; rename one",
-                      t->path, name);
+  HD_OWNED char(*name)[HD_CSV_NAME_BYTES] = NULL;
+  HD_TRY(HD_NEW_RAW(name, t->columns, ctx, NO_MEMORY, t->path));
+  for (int32_t i = 0; i < t->columns; i++) {
+    const hd_csv_field *f = &t->column[i].name;
+    hd__csv_text(name[i], sizeof name[i], f);
+    if (!hd__utf8_is(f->at, f->length))
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s:1: expected names of columns in UTF-8, found '%.48s'; save the file as UTF-8", t->path,
+                      name[i]);
   }
+  qsort(name, (size_t)t->columns, sizeof *name, by_text);
+  for (int32_t i = 1; i < t->columns; i++)
+    if (*name[i] && !strcmp(name[i - 1], name[i]))
+      return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected columns with different names, found '%s' twice; rename one",
+                      t->path, name[i]);
   return HD_OK;
 }
 

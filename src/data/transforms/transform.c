@@ -230,7 +230,7 @@ static hd_transform_run start(const hd_pipeline *p, const hd_sample *sample, con
                           .targets = p->shape.targets};
   hd__run_dense(&run, NULL, in->bytes, height, width);
   run.image.at = sample->pixels;
-  if (in->outputs)
+  if (in->outputs && target)
     memcpy(target, sample->target, (size_t)in->outputs * sizeof *target);
   return run;
 }

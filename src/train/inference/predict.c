@@ -42,7 +42,6 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
                     "--tta %s expects one label for each sample, found a network that predicts a class for each pixel; "
                     "leave it out",
                     hd_choice_name(HD_OPT_TTA, (int32_t)p->trained.tta));
-  hd__record_palette(&p->palette, p->trained.record);
   return make_room(p, ctx);
 }
 

@@ -84,5 +84,5 @@ hd_status hd_predictor_write_mask(const hd_predictor *p, hd_ctx *ctx, int64_t in
                     "%s: expected a sample from 0 to %lld of the last prediction of classes of pixels, found %lld; "
                     "predict first",
                     path, (long long)p->masks - 1, (long long)index);
-  return hd__png_write_mask(ctx, path, mask, size, &p->palette, classes_of(p));
+  return hd__png_write_mask(ctx, path, mask, size, &p->trained.palette, classes_of(p));
 }

@@ -18,7 +18,6 @@ struct hd_predictor {
   uint8_t *mask;            /* classes of pixels of the last call's samples, `masks` of them, */
   int64_t masks, mask_room; /* (bytes) */
   int32_t mask_size[2];     /* of this size */
-  hd_palette palette;
 };
 
 /* Whether it predicts the class of each pixel. */

@@ -79,7 +79,8 @@ static hd_transform_lists lists_of(const hd_trained *t) {
   return (hd_transform_lists){.train = hd__settings(t->run)->transforms,
                               .eval = hd__settings(t->run)->eval_transforms,
                               .train_origin = "",
-                              .eval_origin = ""};
+                              .eval_origin = "",
+                              .classes = t->network.target.of_classes ? t->network.target.scores : 0};
 }
 
 /* A row that is normalised by columns has a number for each element of the input. */
@@ -102,6 +103,7 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(read_statistics(t, ctx, folder));
   HD_TRY(hd__record_class_names(&t->class_name, &t->class_names, ctx, t->record));
   HD_TRY(hd__record_features(&t->features, ctx, t->record, folder));
+  hd__record_palette(&t->palette, t->record);
   HD_TRY(hd__target_scale_read(&t->targets, ctx, t->record, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
@@ -288,6 +290,7 @@ static hd_dataset_request request_of(const hd_trained *t, const hd_config *confi
   request.table = hd__trained_table(t, config);
   request.of_run = true;
   request.classes = (hd_class_names){t->class_name, t->class_names};
+  request.palette = &t->palette;
   request.features = t->features.count > 0 ? &t->features : NULL;
   return request;
 }
@@ -303,6 +306,12 @@ static int64_t samples_of_run(const hd_trained *t) {
          json_integer_value(json_object_get(data, "test_samples"));
 }
 
+/* Whether a whole set may be the run's before it was divided. A text has fewer windows then, and must be long enough
+ * that the tenth of it is one. */
+static bool may_be_of_run(const hd_trained *t, const hd_split *all) {
+  return all->window ? all->tokens / 10 > all->width : all->count == samples_of_run(t);
+}
+
 /* The samples of given data to evaluate: all of a set without a test set, unless it is the run's. A fold of a set that
  * has a test set is the run's if it has the same name. */
 static hd_status open_given(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
@@ -314,7 +323,7 @@ static hd_status open_given(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, c
   HD_TRY(hd__dataset_open(out, ctx, &whole));
   const bool is_whole = (*out)->shared, folded = divided->fold.of > 0 && named_alike;
   *part = is_whole ? HD_EVALUATED_ALL : HD_EVALUATED_TEST;
-  if ((!is_whole && !folded) || hd__dataset_train(*out)->count != samples_of_run(t))
+  if ((!is_whole && !folded) || !may_be_of_run(t, hd__dataset_train(*out)))
     return HD_OK;
   const hd_status status = hd__dataset_open(&parts, ctx, divided);
   if (status == HD_OK && is_of_run(t, parts)) {

@@ -28,6 +28,7 @@ typedef struct hd_trained {
   const char **class_name; /* of the data it was trained on, `class_names` of them; NULL: without names */
   int32_t class_names;
   hd_features features;    /* of rows; none: samples are normalised by channels */
+  hd_palette palette;      /* of the masks that it was trained on */
   hd_target_scale targets; /* of numbers that it predicts */
 } hd_trained;
 

@@ -49,7 +49,7 @@ static hd_status read_round(whitening *w, hd_ctx *ctx, int64_t first) {
     const int64_t place = (first + i) * w->from->count / w->samples;
     const hd_slots to = {.x = w->pixels + i * w->sample_elems,
                          .x_stride = w->sample_elems,
-                         .target = target,
+                         .target = outputs > 0 ? target : NULL, /* else labels, of which a mask has many */
                          .target_stride = outputs + 1,
                          .outputs = outputs,
                          .scratch = scratch};

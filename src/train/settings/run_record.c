@@ -61,10 +61,14 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
 static const char BYTES[] = "uint8", FLOATS[] = "float32";
 #define RULES "rules"
 
+/* NULL if a name is no UTF-8. */
 static json_t *names_of(const hd_split *split) {
   json_t *list = json_array();
   for (int c = 0; c < split->classes; c++)
-    json_array_append_new(list, json_string(split->class_names[c]));
+    if (json_array_append_new(list, json_string(split->class_names[c])) != 0) {
+      json_decref(list);
+      return NULL;
+    }
   return list;
 }
 
@@ -103,6 +107,7 @@ void hd__record_palette(hd_palette *out, const json_t *record) {
       return;
 }
 
+/* NULL if a name is no UTF-8. */
 static json_t *data_of(const hd_dataset *data) {
   json_t *sums = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++) {
@@ -118,8 +123,11 @@ static json_t *data_of(const hd_dataset *data) {
       per_channel(data->statistics.mean, channels), "std", per_channel(data->statistics.std, channels), "xxh3", sums);
   if (!data->first_rules)
     json_object_set_new(is, RULES, json_integer(HD_DATA_RULES));
-  if (hd__dataset_train(data)->class_names)
-    json_object_set_new(is, "class_names", names_of(hd__dataset_train(data)));
+  if (hd__dataset_train(data)->class_names &&
+      json_object_set_new(is, "class_names", names_of(hd__dataset_train(data))) != 0) {
+    json_decref(is);
+    return NULL;
+  }
   if (data->palette.count > 0)
     json_object_set_new(is, PALETTE, palette_text(&data->palette));
   if (hd__dataset_features(data))
