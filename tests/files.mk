@@ -169,6 +169,11 @@ tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
 
+# And for an OpenMP runtime.
+check_LTLIBRARIES += tests/unit/libomp.la
+tests_unit_libomp_la_SOURCES = tests/unit/omp_stub.c
+tests_unit_libomp_la_LDFLAGS = $(stub_flags)
+
 # And for a clock: one that jumps.
 check_LTLIBRARIES += tests/cli/odd_clock.la
 tests_cli_odd_clock_la_SOURCES = tests/cli/odd_clock.c
