@@ -345,7 +345,7 @@ static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
     else
       nap();
   }
-  json_auto_t *list = json_load_file(path, 0, NULL);
+  json_auto_t *list = hd__sweep_json(path);
   for (int64_t i = 0; i < s->grid.runs; i++)
     s->run[i].in = false;
   for (size_t i = 0; i < json_array_size(list); i++) {
