@@ -41,11 +41,11 @@ static unsigned long long sum_of(const void *bytes, size_t length) {
   return sum;
 }
 
-/* A prediction, an evaluation, and an element of a tensor. */
+/* A prediction, an evaluation, an option, and an element of a tensor. */
 static hd_status compute(unsigned long long *sum, hd_ctx *ctx, const hd_config *config, const char *run) {
   enum { CLASSES = 10 };
   static uint8_t pixels[28 * 28];
-  double is[CLASSES + 2] = {0};
+  double is[CLASSES + 5] = {0}, *more = is + CLASSES;
   hd_evaluation judged = {.struct_bytes = sizeof judged};
   hd_predictor *predictor;
   hd_tensor *x;
@@ -55,11 +55,11 @@ static hd_status compute(unsigned long long *sum, hd_ctx *ctx, const hd_config *
   hd_status status = hd_predict_pixels(is, predictor, ctx, pixels, 1);
   hd_predictor_destroy(predictor);
   HD_THEN(status, hd_evaluate(&judged, ctx, run, config));
-  is[CLASSES] = judged.loss;
+  memcpy(more, (double[]){judged.loss, judged.f1, judged.auc, hd_config_get_real(config, HD_OPT_LR)}, 4 * sizeof *more);
   hd_evaluation_fini(&judged);
-  HD_THEN(status, hd_tensor_full(&x, ctx, HD_F32, 0.1, HD_DIMS(1)));
+  HD_THEN(status, hd_tensor_full(&x, ctx, HD_F32, 0.7, HD_DIMS(1)));
   HD_TRY(status);
-  status = hd_tensor_item(&is[CLASSES + 1], ctx, x);
+  status = hd_tensor_item(&more[4], ctx, x);
   hd_tensor_destroy(x);
   *sum = sum_of(is, sizeof is);
   return status;
