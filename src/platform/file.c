@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/temporary_name.h"
+#include "platform/file_name.h"
 
 static const char *remedy_for(int why) {
   switch (why) {
@@ -381,15 +381,6 @@ hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
     return hd__file_error(ctx, path, "use it as a folder");
   }
   return HD_OK;
-}
-
-hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
-  int n = snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name);
-  return n < HD_PATH_BYTES
-             ? HD_OK
-             : hd__fail(ctx, HD_E_USAGE,
-                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
-                        folder, HD_PATH_BYTES);
 }
 
 hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {

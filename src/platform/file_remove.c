@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/temporary_name.h"
+#include "platform/file_name.h"
 
 static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 

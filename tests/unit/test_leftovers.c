@@ -132,17 +132,17 @@ static void end(pid_t child) {
 
 static void test_cache(void) {
   const char *folder = fresh("cache"), *path = below(folder, "decoded-1");
-  int nobody = -1;
+  int alone = -1;
   end(start_writing(path));
   end(start_writing(path));
   is_int(entries_in(folder), 1, "a process that is killed while it writes a cache leaves a file, the next removes it");
   put_file(below(folder, ".decoded-2.tmp-0123456789abcdef"), "x", 1);
   put_file(below(folder, ".decoded-1.tmp-notes"), "x", 1);
   const pid_t other = start_writing(path);
-  is_int(hd__file_write_cache(ctx, path, write_some, &nobody), HD_OK, "a process writes it at last");
+  is_int(hd__file_write_cache(ctx, path, write_some, &alone), HD_OK, "a process writes it at last");
   is_int(entries_in(folder), 4, "beside what another one writes, and files of other names");
   end(other);
-  is_int(hd__file_write_cache(ctx, path, write_some, &nobody), HD_OK, "and again");
+  is_int(hd__file_write_cache(ctx, path, write_some, &alone), HD_OK, "and again");
   is_int(entries_in(folder), 3, "which is removed when that one has been killed");
 }
 
@@ -166,7 +166,7 @@ static void test_pipes(void) {
 static void test_output(void) {
   const char *path = in_scratch("output");
   char text[64] = "";
-  int status = 1, nobody = -1;
+  int status = 1, alone = -1;
   fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
@@ -174,7 +174,7 @@ static void test_output(void) {
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
       _exit(1);
     printf("first ");
-    const hd_status wrote = hd__file_write_named(ctx, path, write_some, &nobody);
+    const hd_status wrote = hd__file_write_named(ctx, path, write_some, &alone);
     printf(" last");
     _exit(wrote != HD_OK || fflush(stdout) != 0);
   }

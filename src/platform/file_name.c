@@ -1,5 +1,5 @@
-/* Making temporary names, and reading them: see temporary_name.h. */
-#include "platform/temporary_name.h"
+/* Paths, and temporary names: see file.h and file_name.h. */
+#include "platform/file_name.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -8,6 +8,18 @@
 #include "platform/clock.h"
 
 enum { NAME_BYTES = 128, DIGITS = 16 };
+
+static hd_status check_path(hd_ctx *ctx, int bytes, const char *from) {
+  return bytes < HD_PATH_BYTES
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
+                        from, HD_PATH_BYTES);
+}
+
+hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
+  return check_path(ctx, snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name), folder);
+}
 
 /* Numbers of processes and threads repeat in containers and on other hosts. Where the system gives no random bytes,
  * exclusive creation alone keeps names apart. */
@@ -24,11 +36,7 @@ hd_status hd__temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *p
   int folder = slash ? (int)(slash - path) + 1 : 0;
   int n = snprintf(out, HD_PATH_BYTES, "%.*s.%.*s%s%0*llx", folder, path, NAME_BYTES, path + folder, mark, DIGITS,
                    (unsigned long long)random_word());
-  return n < HD_PATH_BYTES
-             ? HD_OK
-             : hd__fail(ctx, HD_E_USAGE,
-                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
-                        path, HD_PATH_BYTES);
+  return check_path(ctx, n, path);
 }
 
 const char *hd__name_behind(char name[HD_NAME_MAX + 1], const char *temporary, const char *mark) {
