@@ -43,7 +43,8 @@ unit_tests += tests/unit/test_threads tests/unit/test_fork tests/unit/test_openm
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use \
   tests/unit/test_utf8 tests/unit/test_json_text tests/unit/test_cpu_load tests/unit/test_onnx tests/unit/test_nearest \
   tests/unit/test_tune_text tests/unit/test_wrong
-unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
+unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop \
+  tests/unit/test_leftovers
 unit_tests += tests/plan/test_plan tests/plan/test_networks
 unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_step_counts \
@@ -168,6 +169,11 @@ tests_unit_nvml_bare_la_LDFLAGS = $(stub_flags)
 tests_unit_nvml_useless_la_SOURCES = tests/unit/nvml_stub.c
 tests_unit_nvml_useless_la_CPPFLAGS = -DNVML_STUB_BARE -DNVML_STUB_NO_HANDLES
 tests_unit_nvml_useless_la_LDFLAGS = $(stub_flags)
+
+# And for an OpenMP runtime.
+check_LTLIBRARIES += tests/unit/libomp.la
+tests_unit_libomp_la_SOURCES = tests/unit/omp_stub.c
+tests_unit_libomp_la_LDFLAGS = $(stub_flags)
 
 # And for a clock: one that jumps.
 check_LTLIBRARIES += tests/cli/odd_clock.la

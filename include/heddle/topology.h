@@ -131,7 +131,8 @@ HD_API void hd_placement_destroy(hd_placement *placement);
 HD_API hd_status hd_set_num_threads(hd_ctx *ctx, int32_t threads);
 
 /* That number; if it is not set, the default: OMP_NUM_THREADS, else one for each physical core within the budget,
- * which is read anew. Errors as for hd_topology_create and hd_config_place; *threads is 0 then. */
+ * which is read anew. At most OMP_THREAD_LIMIT. Errors as for hd_topology_create and hd_config_place; *threads is 0
+ * then. */
 HD_API hd_status hd_get_num_threads(int32_t *threads, hd_ctx *ctx);
 
 #ifdef __cplusplus

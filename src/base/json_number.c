@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/rounding.h"
+
 enum { MOST_DIGITS = 17, FIRST_FIXED = -4, AFTER_FIXED = 16 };
 
 typedef struct decimal {
@@ -51,6 +53,7 @@ static void put(char *to, const decimal *d, bool negative) {
 }
 
 static void shortest(char *text, double value, int digits, bool is_float) {
+  HD_ROUNDING_TO_NEAREST;
   char whole[64];
   double back;
   if (!isfinite(value)) {

@@ -1,5 +1,5 @@
-/* Parsing and writing numbers. strtod and printf follow the program's locale, so a C
- * locale object is created once and used instead. */
+/* Parsing and writing numbers. strtod and printf follow the program's locale and its rounding mode, so a C locale
+ * object is created once and used instead, and numbers are rounded to nearest. */
 #include "base/number.h"
 
 #include <errno.h>
@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/rounding.h"
 
 static locale_t c_locale;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -28,6 +30,7 @@ bool hd__parse_int64(int64_t *out, const char *text) {
 }
 
 bool hd__parse_double(double *out, const char *text) {
+  HD_ROUNDING_TO_NEAREST;
   pthread_once(&once, make_locale);
   if (!*text || strspn(text, "0123456789+-.eE") != strlen(text))
     return false; /* neither blanks nor inf, nan, hexadecimal */
@@ -50,6 +53,7 @@ bool hd__parse_setting(double *out, const char *text) {
 
 /* The shortest text that is read as this number; `real`: as this float. */
 static void format(char text[HD_NUMBER_BYTES], double value, bool real) {
+  HD_ROUNDING_TO_NEAREST;
   pthread_once(&once, make_locale);
   const locale_t before = uselocale(c_locale);
   double back = 0;

@@ -25,10 +25,7 @@ static FILE *open_beside(char temporary[PATH_MAX], const char *path, bool follow
   if (getentropy(&number, sizeof number) != 0)
     return NULL;
   snprintf(temporary, PATH_MAX, "%.*s.%s.tmp-%016llx", (int)(name - path), path, name, (unsigned long long)number);
-  FILE *file = fopen(temporary, "wxe");
-  if (file && replaces)
-    fchmod(fileno(file), there.st_mode & 0777);
-  return file;
+  return fopen(temporary, "wxe");
 }
 
 int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what) {

@@ -64,13 +64,21 @@ hd_claimed hd__claim_find(int cpu) {
   return seen;
 }
 
+/* Whether an earlier thread has its CPU: a job claims it once. */
+static bool is_held(const hd_claim *claim, const hd_placement *place) {
+  for (int i = 0; i < claim->count; i++)
+    if (place->thread[i].cpu == place->thread[claim->count].cpu)
+      return true;
+  return false;
+}
+
 bool hd__claim_take(hd_claim *claim, const hd_placement *place) {
   bool complete = true;
   *claim = (hd_claim){.socket = hd__malloc((size_t)place->threads * sizeof *claim->socket)};
   for (; claim->socket && claim->count < place->threads; claim->count++) {
     const int cpu = place->thread[claim->count].cpu;
     bool taken = false;
-    claim->socket[claim->count] = cpu < 0 ? -1 : hold(cpu, &taken);
+    claim->socket[claim->count] = cpu < 0 || is_held(claim, place) ? -1 : hold(cpu, &taken);
     complete &= !taken;
   }
   return complete;

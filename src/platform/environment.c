@@ -19,12 +19,12 @@ static bool is_set(const char *variable, const char *const *set) {
 
 static size_t count_of(const char *const *list) {
   size_t count = 0;
-  while (list[count])
+  while (list && list[count])
     count++;
   return count;
 }
 
-/* The copy has room for one more pointer behind the NULL. */
+/* Without an environment, after clearenv, the list is NULL. The copy has room for one more pointer behind the NULL. */
 char **hd__environment_with(const char *const *set) {
   const size_t count = count_of((const char *const *)environ), more = count_of(set);
   char **copy = hd__calloc(count + more + 2, sizeof *copy);
@@ -46,7 +46,7 @@ void hd__environment_during(const char *const *set, void (*call)(void *arg), voi
   for (; *set && count < MOST; set++) {
     const char *const wanted[] = {*set, NULL};
     bool there = false; /* in a setuid program the user's variables do not count */
-    for (char **at = before; *at && !there && !getauxval(AT_SECURE); at++)
+    for (char **at = before; at && *at && !there && !getauxval(AT_SECURE); at++)
       there = is_set(*at, wanted);
     if (!there)
       lacking[count++] = *set;

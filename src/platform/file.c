@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/clock.h"
+#include "platform/file_name.h"
 
 static const char *remedy_for(int why) {
   switch (why) {
@@ -39,6 +38,20 @@ static const char *kind_text(mode_t mode) {
          : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
          : S_ISFIFO(mode)                 ? "a pipe"
                                           : "something else";
+}
+
+static hd_status stat_regular(struct stat *info, hd_ctx *ctx, const char *path, int fd) {
+  if (fstat(fd, info) != 0)
+    return hd__file_error(ctx, path, "read it");
+  if (S_ISREG(info->st_mode))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
+                  kind_text(info->st_mode));
+}
+
+hd_status hd__file_check_regular(hd_ctx *ctx, const char *path, int fd) {
+  struct stat info;
+  return stat_regular(&info, ctx, path, fd);
 }
 
 /* Gets the bytes of an open file of out->length: maps or reads it. */
@@ -80,11 +93,7 @@ static bool is_guarded(const struct stat *info) {
 
 static hd_status take_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd, take_fn *take, bool guarded) {
   struct stat info;
-  if (fstat(fd, &info) != 0)
-    return hd__file_error(ctx, path, "read it");
-  if (!S_ISREG(info.st_mode))
-    return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
-                    kind_text(info.st_mode));
+  HD_TRY(stat_regular(&info, ctx, path, fd));
   if (guarded && !is_guarded(&info))
     return hd__fail(ctx, HD_E_IO, "%s: expected a file that no other user may write, found one of mode %o; remove it",
                     path, (unsigned)info.st_mode & 07777);
@@ -92,9 +101,12 @@ static hd_status take_open(hd_mapping *out, hd_ctx *ctx, const char *path, int f
   return info.st_size == 0 ? HD_OK : take(out, ctx, path, fd);
 }
 
+/* A FIFO must not block. */
+static int open_to_read(const char *path, int more) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | more); }
+
 static hd_status take_file(hd_mapping *out, hd_ctx *ctx, const char *path, take_fn *take, bool guarded) {
   *out = (hd_mapping){0};
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (guarded ? O_NOFOLLOW : 0)); /* a FIFO must not block */
+  int fd = open_to_read(path, guarded ? O_NOFOLLOW : 0);
   if (fd < 0)
     return hd__file_error(ctx, path, "read it");
   hd_status status = take_open(out, ctx, path, fd, take, guarded);
@@ -103,8 +115,16 @@ static hd_status take_file(hd_mapping *out, hd_ctx *ctx, const char *path, take_
 }
 
 hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path) {
-  *out = fopen(path, "re");
-  return *out || errno == ENOENT ? HD_OK : hd__file_error(ctx, path, "read it");
+  const int fd = open_to_read(path, 0);
+  *out = NULL;
+  if (fd < 0)
+    return errno == ENOENT ? HD_OK : hd__file_error(ctx, path, "read it");
+  hd_status status = hd__file_check_regular(ctx, path, fd);
+  if (status == HD_OK && !(*out = fdopen(fd, "r")))
+    status = hd__file_error(ctx, path, "read it");
+  if (status != HD_OK)
+    close(fd);
+  return status;
 }
 
 hd_status hd__file_map(hd_mapping *out, hd_ctx *ctx, const char *path) {
@@ -188,33 +208,9 @@ static hd_status sync_parent(hd_ctx *ctx, const char *path) {
   return sync_folder(ctx, slash ? parent : ".", path);
 }
 
-/* ---- Temporary names: .NAME.tmp- or .NAME.old- and 16 random hexadecimal digits ---- */
+/* ---- Writing under a temporary name ---- */
 
-enum { NAME_BYTES = 128, DIGITS = 16, TRIES = 100 };
-
-static const char tmp_mark[] = ".tmp-", old_mark[] = ".old-";
-
-/* Numbers of processes and threads repeat in containers and on other hosts. Where the system gives no random bytes,
- * exclusive creation alone keeps names apart. */
-static uint64_t random_word(void) {
-  static _Atomic uint64_t calls;
-  uint64_t word;
-  if (getrandom(&word, sizeof word, GRND_NONBLOCK) == (ssize_t)sizeof word)
-    return word;
-  return ((uint64_t)hd__clock_ns() ^ (uint64_t)getpid() << 40 ^ ++calls << 32) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static hd_status temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path, const char *mark) {
-  const char *slash = strrchr(path, '/');
-  int folder = slash ? (int)(slash - path) + 1 : 0;
-  int n = snprintf(out, HD_PATH_BYTES, "%.*s.%.*s%s%0*llx", folder, path, NAME_BYTES, path + folder, mark, DIGITS,
-                   (unsigned long long)random_word());
-  return n < HD_PATH_BYTES
-             ? HD_OK
-             : hd__fail(ctx, HD_E_USAGE,
-                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
-                        path, HD_PATH_BYTES);
-}
+enum { TRIES = 100 };
 
 /* Makes a file, a folder or a link; below 0, with errno: EEXIST where the name exists, also as a dangling link. For
  * a file the result is its descriptor. */
@@ -239,7 +235,7 @@ static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, c
   *made = -1;
   errno = EEXIST;
   for (int i = 0; i < TRIES && *made < 0 && errno == EEXIST; i++) {
-    HD_TRY(temporary_name(name, ctx, path, tmp_mark));
+    HD_TRY(hd__temporary_name(name, ctx, path, HD_TMP_MARK));
     *made = what.make(name, what.target);
   }
   return *made < 0 ? hd__file_error(ctx, path, what.action) : HD_OK;
@@ -262,7 +258,23 @@ static hd_status fill(int fd, hd_ctx *ctx, const char *path, hd_write_fn *write,
   return status;
 }
 
-hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
+/* Locks a new file, which is empty still, until the descriptor that is returned is closed; -1: it could not. */
+static int lock_new(int fd) {
+  const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  const int lock = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (lock >= 0)
+    (void)fcntl(lock, F_OFD_SETLK, &whole);
+  return lock;
+}
+
+/* What a new file gets, and whether it is locked until it has its name. */
+typedef struct content {
+  hd_write_fn *write;
+  void *arg;
+  bool locks;
+} content;
+
+static hd_status write_beside(hd_ctx *ctx, const char *path, content what) {
   char temporary[HD_PATH_BYTES];
   struct stat there;
   int fd;
@@ -270,13 +282,25 @@ hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void
     return hd__fail(ctx, HD_E_IO, "%s: expected a file or nothing in its place, found %s; move that away", path,
                     kind_text(there.st_mode));
   HD_TRY(make_beside(&fd, temporary, ctx, path, (made_thing){make_file, NULL, "create it"}));
-  hd_status status = fill(fd, ctx, path, write, arg);
+  const int lock = what.locks ? lock_new(fd) : -1;
+  hd_status status = fill(fd, ctx, path, what.write, what.arg);
   if (status == HD_OK && rename(temporary, path) != 0)
     status = hd__file_error(ctx, path, "give it its name");
+  if (lock >= 0)
+    close(lock);
   if (status == HD_OK)
     return sync_parent(ctx, path);
   unlink(temporary);
   return status;
+}
+
+hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
+  return write_beside(ctx, path, (content){write, arg, false});
+}
+
+hd_status hd__file_write_cache(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
+  hd__file_remove_given_up(path);
+  return write_beside(ctx, path, (content){write, arg, true});
 }
 
 /* ---- Paths that users name ---- */
@@ -321,6 +345,8 @@ hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write
   char *real = NULL;
   if (stat(path, &file) == 0 && is_stream(&file)) {
     const int standard = standard_stream(&file);
+    if (standard >= 0)
+      fflush(standard == STDOUT_FILENO ? stdout : stderr); /* what was printed comes first */
     const int fd = standard < 0 ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : fcntl(standard, F_DUPFD_CLOEXEC, 3);
     return fd < 0 ? hd__file_error(ctx, path, "write it") : fill(fd, ctx, path, write, arg);
   }
@@ -355,15 +381,6 @@ hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
     return hd__file_error(ctx, path, "use it as a folder");
   }
   return HD_OK;
-}
-
-hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
-  int n = snprintf(out, HD_PATH_BYTES, "%s/%s", folder, name);
-  return n < HD_PATH_BYTES
-             ? HD_OK
-             : hd__fail(ctx, HD_E_USAGE,
-                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
-                        folder, HD_PATH_BYTES);
 }
 
 hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
@@ -401,7 +418,7 @@ hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link) {
  * a folder left under an old-mark name is restored at the next start. */
 static hd_status take_place(hd_ctx *ctx, const char *temporary, const char *path) {
   char old[HD_PATH_BYTES];
-  HD_TRY(temporary_name(old, ctx, path, old_mark));
+  HD_TRY(hd__temporary_name(old, ctx, path, HD_OLD_MARK));
   const bool replaces = rename(path, old) == 0;
   if (rename(temporary, path) != 0) {
     hd_status status = hd__file_error(ctx, path, "give the folder its name");
@@ -423,110 +440,6 @@ hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char 
   HD_TRY(sync_parent(ctx, path)); /* the name existed at all times */
   remove_any(temporary);
   return HD_OK;
-}
-
-static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
-
-/* A folder's entries; NULL for anything else, a link too. */
-static DIR *list(const char *path) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-  if (!folder && fd >= 0)
-    close(fd);
-  return folder;
-}
-
-void hd__file_remove_folder(const char *path) {
-  DIR *folder = list(path);
-  if (!folder)
-    return;
-  struct dirent *entry;
-  while ((entry = readdir(folder)))
-    if (!is_dots(entry->d_name))
-      unlinkat(dirfd(folder), entry->d_name, 0);
-  closedir(folder);
-  rmdir(path);
-}
-
-void hd__file_retire_folder(const char *path) {
-  char temporary[HD_PATH_BYTES];
-  if (temporary_name(temporary, NULL, path, tmp_mark) == HD_OK && rename(path, temporary) == 0)
-    hd__file_remove_folder(temporary);
-}
-
-/* ---- Leftovers of killed processes ---- */
-
-/* The final name of a temporary one; NULL for any other name. */
-static const char *name_behind(char name[HD_NAME_MAX + 1], const char *temporary, const char *mark_text) {
-  static const size_t mark_bytes = sizeof tmp_mark - 1, added = mark_bytes + DIGITS;
-  const size_t length = strlen(temporary);
-  if (*temporary != '.' || length < 2 + added || length > HD_NAME_MAX)
-    return NULL;
-  const char *mark = temporary + length - added;
-  if (memcmp(mark, mark_text, mark_bytes) || strspn(mark + mark_bytes, "0123456789abcdef") != DIGITS)
-    return NULL;
-  snprintf(name, HD_NAME_MAX + 1, "%.*s", (int)(mark - temporary) - 1, temporary + 1);
-  return name;
-}
-
-static bool is_plain(int folder, const char *name) {
-  struct stat info;
-  return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode);
-}
-
-bool hd__file_holds_only(const char *path, hd_writes_fn *writes) {
-  char name[HD_NAME_MAX + 1];
-  HD_FOLDER_OWNED *folder = list(path);
-  bool holds = folder != NULL;
-  struct dirent *entry;
-  while (holds && (entry = readdir(folder))) {
-    const char *found = entry->d_name;
-    if (!is_dots(found))
-      holds = is_plain(dirfd(folder), found) && (writes(found) || (name_behind(name, found, tmp_mark) && writes(name)));
-  }
-  return holds;
-}
-
-/* Links that heddle writes point to a name of the same folder. */
-static bool leads_beside(const char *path) {
-  char target[HD_NAME_MAX + 1];
-  const ssize_t length = readlink(path, target, sizeof target);
-  return length > 0 && (size_t)length < sizeof target && !memchr(target, '/', (size_t)length);
-}
-
-static void remove_leftover(const char *path, hd_writes_fn *writes) {
-  struct stat info;
-  if (lstat(path, &info) != 0 || info.st_uid != geteuid())
-    return;
-  if (S_ISDIR(info.st_mode) && hd__file_holds_only(path, writes))
-    hd__file_remove_folder(path);
-  else if (S_ISREG(info.st_mode) || (S_ISLNK(info.st_mode) && leads_beside(path)))
-    unlink(path);
-}
-
-/* Restores a replaced object whose replacement was never renamed. */
-static void put_back(const char *old, const char *path) {
-  struct stat info;
-  if (lstat(old, &info) == 0 && info.st_uid == geteuid() && lstat(path, &info) != 0 && errno == ENOENT)
-    rename(old, path);
-}
-
-static void look_after(const char *folder, const char *entry, hd_writes_fn *writes) {
-  char name[HD_NAME_MAX + 1], path[HD_PATH_BYTES], final[HD_PATH_BYTES];
-  const bool is_old = name_behind(name, entry, old_mark) != NULL;
-  if ((!is_old && !name_behind(name, entry, tmp_mark)) || !writes(name) ||
-      hd__file_join(path, NULL, folder, entry) != HD_OK || hd__file_join(final, NULL, folder, name) != HD_OK)
-    return;
-  if (is_old)
-    put_back(path, final);
-  remove_leftover(path, writes);
-}
-
-void hd__file_remove_leftovers(const char *path, hd_writes_fn *writes) {
-  HD_FOLDER_OWNED *folder = opendir(path);
-  struct dirent *entry;
-  while (folder && (entry = readdir(folder)))
-    look_after(path, entry->d_name, writes);
 }
 
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {

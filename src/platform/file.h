@@ -28,8 +28,11 @@ HD_RELEASER(hd__folder_close, DIR, closedir)
 /* HD_E_IO for a call of the system that failed, by errno; `action`: "write it". */
 HD_TOOLS_API hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *action);
 
-/* Opens a file for reading; *out is NULL where there is none, which is no failure. */
-hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path);
+/* HD_E_IO where an open file is no regular one. */
+hd_status hd__file_check_regular(hd_ctx *ctx, const char *path, int fd);
+
+/* Opens a regular file for reading; *out is NULL where there is none, which is no failure. */
+HD_TOOLS_API hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path);
 
 typedef struct hd_mapping {
   const unsigned char *bytes; /* NULL for an empty file */
@@ -64,6 +67,10 @@ hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name);
  * not followed; anything that is neither file nor link is HD_E_IO. */
 typedef hd_status hd_write_fn(FILE *to, hd_ctx *ctx, void *arg);
 HD_TOOLS_API hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg);
+
+/* The same for a file of a cache, which several processes may write. What killed processes of this user left of
+ * it, under its temporary names, is removed first; what others write is locked, and stays. */
+hd_status hd__file_write_cache(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg);
 
 /* The same for a path that a user names, for instance with an option: links are followed. A device, a pipe or
  * another path that is no regular file is written in place; so is the file that standard output or error is open on,
@@ -104,7 +111,8 @@ bool hd__file_holds_only(const char *folder, hd_writes_fn *writes);
 
 /* Removes leftovers of killed processes of this user in a folder: under temporary names of names that the caller
  * writes, plain files, links to a name of the same folder, and folders that contain only such files. An object that was
- * being replaced is restored if its name is free. Only for a folder that no other process writes. */
+ * being replaced is restored if its name is free, and stays if that fails. Only for a folder that no other process
+ * writes. */
 void hd__file_remove_leftovers(const char *folder, hd_writes_fn *writes);
 
 /* Locks a folder for writing by this process, until hd__file_unlock or the end of the process: HD_E_IO if another

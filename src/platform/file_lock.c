@@ -73,10 +73,14 @@ static bool read_holder(holder *out, int fd) {
   return out->pid > 0;
 }
 
+/* A process that was killed and not yet waited for holds nothing. */
 static bool may_be_running(const holder *h) {
   char here[PLACE_BYTES];
   place_of(here);
-  return strcmp(h->place, here) != 0 || (h->pid <= INT32_MAX && hd__process_start((int)h->pid) == h->start);
+  if (strcmp(h->place, here) != 0)
+    return true;
+  const hd_process_state is = hd__process_read(h->pid <= INT32_MAX ? (int)h->pid : 0, h->start);
+  return !is.has_ended || is.lingers;
 }
 
 /* ---- A lock that this process does not hold ---- */
@@ -211,10 +215,13 @@ static hd_status is_busy(hd_ctx *ctx, const char *path) {
                   path, *who ? " (" : "", who, *who ? ")" : "", path);
 }
 
-/* One attempt; -1 in *lock: another has it. */
+/* One attempt; -1 in *lock: another has it. A file that was removed is opened again, a few times: on some file systems
+ * the number of an open file differs from that of its name. */
 static hd_status try_lock(int *lock, hd_ctx *ctx, const char *path, const char *file) {
   struct stat is;
-  for (bool removed = true; removed;) {
+  enum { ROUNDS = 100 };
+  bool removed = true;
+  for (int round = 0; removed && round < ROUNDS; round++) {
     const int fd = open(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, LOCK_MODE);
     if (fd < 0 && errno == EACCES && lstat(file, &is) == 0 && is.st_uid != geteuid())
       return HD_OK; /* the file of another user, who writes here too */

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "platform/file.h"
+
 /* The last seal prevents further seals. */
 static int seals(bool may_grow) { return F_SEAL_SHRINK | F_SEAL_SEAL | (may_grow ? 0 : F_SEAL_GROW); }
 
@@ -13,7 +15,7 @@ int hd__memory_file(const char *name, int64_t bytes, bool may_grow) {
   const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
-  const int error = !may_grow ? posix_fallocate(fd, 0, (off_t)bytes) : ftruncate(fd, (off_t)bytes) ? errno : 0;
+  const int error = !may_grow ? hd__file_reserve(fd, bytes) : ftruncate(fd, (off_t)bytes) ? errno : 0;
   if (!error && fcntl(fd, F_ADD_SEALS, seals(may_grow)) == 0)
     return fd;
   const int why = error ? error : errno;

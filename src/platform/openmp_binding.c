@@ -31,8 +31,10 @@ static int find(struct dl_phdr_info *info, size_t bytes, void *path) {
   static const char *const names[] = {"libgomp", "libomp", "libiomp5"};
   const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
   bool is_one = false;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    is_one |= !strncmp(file, names[i], strlen(names[i]));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const size_t length = strlen(names[i]);
+    is_one |= !strncmp(file, names[i], length) && (file[length] == '.' || file[length] == '-');
+  }
   if (is_one)
     snprintf(path, PATH_MAX, "%s", info->dlpi_name);
   return is_one;
@@ -72,16 +74,28 @@ static bool read_place(hd_cpu_set *place, const runtime *r, int number) {
   return true;
 }
 
+/* The number of places. False: this first question has made the runtime begin and bind this thread, as LLVM's does; the
+ * thread has its mask back. */
+static bool count_places(int *places, const runtime *r, const hd_cpu_set *mask) {
+  hd_cpu_set now;
+  *places = r->num_places();
+  if (!hd__cpu_set_read(&now) || !memcmp(&now, mask, sizeof now))
+    return true;
+  hd__cpu_set_bind(mask);
+  return false;
+}
+
 /* As hd__openmp_has_bound; *procs: the CPUs that there would be without places. */
 static bool read_places(hd_cpu_set *all, int *procs) {
   runtime r;
   hd_cpu_set mask, place;
   bool is_place = false;
+  int places;
   *all = (hd_cpu_set){0};
   *procs = 0;
-  if (!open_runtime(&r) || !hd__cpu_set_read(&mask))
+  if (!open_runtime(&r) || !hd__cpu_set_read(&mask) || !count_places(&places, &r, &mask))
     return false;
-  for (int i = 0; i < r.num_places(); i++) {
+  for (int i = 0; i < places; i++) {
     if (!read_place(&place, &r, i))
       return false;
     is_place |= !memcmp(&place, &mask, sizeof place);

@@ -227,6 +227,10 @@ static hd_status count_threads(placing *p, hd_ctx *ctx) {
   } else {
     suit_machine(p);
   }
+  if (p->request->most > 0 && p->out->threads > p->request->most) {
+    p->out->threads = p->request->most;
+    say(p, "; OMP_THREAD_LIMIT allows %d", p->out->threads);
+  }
   return HD_OK;
 }
 

@@ -13,6 +13,7 @@ typedef struct hd_placement_request {
   bool policy_given; /* else it is the default */
   const char *cpus;  /* "0-3,8": these CPUs in this order, instead of a policy; NULL: none */
   int32_t threads;   /* threads; 0: OMP_NUM_THREADS, else by the policy, within the budget */
+  int32_t most;      /* threads, however many are requested; 0: any number */
   int32_t workers;   /* loader threads, which get a CPU too */
 } hd_placement_request;
 

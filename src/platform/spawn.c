@@ -16,8 +16,6 @@
 #include "platform/file.h"
 #include "platform/this_program.h"
 
-extern char **environ;
-
 /* Resets signals to what a shell would leave, whatever this process has set. */
 static int prepare(posix_spawnattr_t *attr, posix_spawn_file_actions_t *actions, int fd) {
   sigset_t none, all;
@@ -42,7 +40,8 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   const char *program = how->program ? how->program : hd__program_again;
   posix_spawnattr_t attr;
   posix_spawn_file_actions_t actions;
-  char **environment = how->set ? hd__environment_with(how->set) : environ;
+  static const char *const nothing[] = {NULL};
+  char **environment = hd__environment_with(how->set ? how->set : nothing);
   HD_TRY(HD_ALLOCATED(environment, ctx, "out of memory while starting a process"));
   int error = posix_spawnattr_init(&attr);
   if (!error && (error = posix_spawn_file_actions_init(&actions)))
@@ -54,8 +53,7 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
   }
-  if (how->set)
-    hd__free(environment);
+  hd__free(environment);
   if (error)
     return hd__fail(ctx, HD_E_SYSTEM, "cannot start a process of %s: %s; %s", program, strerror(error),
                     remedy_of(error));

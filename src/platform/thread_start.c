@@ -39,22 +39,34 @@ static void block_signals(sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-/* The default size of a stack is `ulimit -s`. A thread inherits the mask of the thread that starts it, which an OpenMP
- * runtime may have bound; it keeps this mask if the system refuses another. */
-static int start(pthread_t *out, void *(*run)(void *), void *arg) {
+/* What a thread is started with. */
+typedef struct entry {
+  void *(*run)(void *);
+  void *arg;
+} entry;
+
+/* Starts a thread on some CPUs; NULL: those of this thread. The default size of a stack is `ulimit -s`. */
+static int start_on(const hd_cpu_set *cpus, pthread_t *out, entry at) {
   pthread_attr_t how;
   size_t bytes;
-  hd_cpu_set all;
   int error = pthread_attr_init(&how);
   if (error)
     return error;
   if (pthread_attr_getstacksize(&how, &bytes) == 0 && bytes < OWN_STACK_BYTES)
     pthread_attr_setstacksize(&how, OWN_STACK_BYTES);
-  const bool unbinds = hd__openmp_has_bound(&all) &&
-                       pthread_attr_setaffinity_np(&how, sizeof all, (const cpu_set_t *)(const void *)&all) == 0;
-  error = pthread_create(out, &how, run, arg);
+  if (cpus)
+    error = pthread_attr_setaffinity_np(&how, sizeof *cpus, (const cpu_set_t *)(const void *)cpus);
+  if (!error)
+    error = pthread_create(out, &how, at.run, at.arg);
   pthread_attr_destroy(&how);
-  return error && unbinds ? pthread_create(out, NULL, run, arg) : error;
+  return error;
+}
+
+/* A thread inherits the mask of the thread that starts it, which an OpenMP runtime may have bound; it keeps this mask
+ * if the system refuses another. */
+static int start(pthread_t *out, entry at) {
+  hd_cpu_set all;
+  return hd__openmp_has_bound(&all) && start_on(&all, out, at) == 0 ? 0 : start_on(NULL, out, at);
 }
 
 int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg) {
@@ -64,7 +76,7 @@ int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg) {
   if (not_told)
     return not_told;
   block_signals(&before); /* a thread inherits the mask */
-  const int error = start(&out->id, run, arg);
+  const int error = start(&out->id, (entry){run, arg});
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   out->process = error ? 0 : process;
   return error;

@@ -42,20 +42,18 @@ static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
                   wanted, there);
 }
 
-/* At most `wanted` threads, and at most OMP_THREAD_LIMIT: that variable is not heddle's, but it limits the threads of
- * programs. */
-static int allowed(int wanted) {
+/* The variable is not heddle's, but it limits the threads of programs. */
+int32_t hd__threads_most(void) {
   const char *text = getenv("OMP_THREAD_LIMIT");
   int64_t limit;
-  return text && hd__parse_int64(&limit, text) && limit >= 1 && limit < wanted ? (int)limit : wanted;
+  if (!text || !hd__parse_int64(&limit, text) || limit < 1)
+    return 0;
+  return limit < HD_MAX_THREADS ? (int32_t)limit : HD_MAX_THREADS;
 }
 
-void hd__threads_limit(hd_placement *place) {
-  const size_t used = strlen(place->why);
-  const int most = allowed(place->threads);
-  if (most < place->threads)
-    snprintf(place->why + used, sizeof place->why - used, "; OMP_THREAD_LIMIT allows %d", most);
-  place->threads = most;
+static int allowed(int wanted) {
+  const int most = hd__threads_most();
+  return most > 0 && most < wanted ? most : wanted;
 }
 
 static hd_status start_team(hd_threads *threads, hd_ctx *ctx) {
@@ -130,16 +128,19 @@ hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_
   return hd__placement_create(out, ctx, machine, &wanted);
 }
 
-/* Two jobs that start at once may choose the same CPUs. One of them claims them, the other chooses again. */
+/* Two jobs that start at once may choose the same CPUs. One of them claims them, the other chooses again, unless the
+ * user has chosen. */
 hd_status hd__threads_open(hd_threads **out, hd_ctx *ctx, const hd_placement_request *request) {
   enum { ATTEMPTS = 3 };
+  hd_placement_request within = *request;
+  within.most = hd__threads_most();
   *out = NULL;
   for (int attempt = 1;; attempt++) {
     hd_placement *place;
-    HD_TRY(hd__threads_place(&place, ctx, request));
+    HD_TRY(hd__threads_place(&place, ctx, &within));
     hd_status status = hd__threads_open_at(out, ctx, place);
     hd_placement_destroy(place);
-    if (status != HD_OK || !(*out)->disputed || attempt == ATTEMPTS)
+    if (status != HD_OK || !(*out)->disputed || request->cpus || attempt == ATTEMPTS)
       return status;
     hd__threads_destroy(*out);
     *out = NULL;
@@ -148,7 +149,9 @@ hd_status hd__threads_open(hd_threads **out, hd_ctx *ctx, const hd_placement_req
 
 hd_status hd__threads_open_at(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
   hd_claim claim = {0};
-  const bool complete = hd__claim_take(&claim, place);
+  hd_placement run = *place; /* of which all threads run */
+  run.threads = allowed(place->threads);
+  const bool complete = hd__claim_take(&claim, &run);
   hd_status status = hd__threads_create(out, ctx, place);
   if (status != HD_OK) {
     hd__claim_drop(&claim);
@@ -312,7 +315,7 @@ hd_status hd_set_num_threads(hd_ctx *ctx, int32_t threads) {
 hd_status hd_get_num_threads(int32_t *threads, hd_ctx *ctx) {
   hd_placement *place;
   *threads = 0;
-  HD_TRY(hd__threads_place(&place, ctx, &(hd_placement_request){0}));
+  HD_TRY(hd__threads_place(&place, ctx, &(hd_placement_request){.most = hd__threads_most()}));
   *threads = place->threads;
   hd_placement_destroy(place);
   return HD_OK;

@@ -18,13 +18,13 @@ typedef struct hd_threads hd_threads;
 HD_TOOLS_API hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place);
 HD_TOOLS_API void hd__threads_destroy(hd_threads *threads);
 
-/* Lowers a placement's threads to those that OMP_THREAD_LIMIT allows in this process, and adds the reason. */
-void hd__threads_limit(hd_placement *place);
+/* The most threads that OMP_THREAD_LIMIT allows in this process; 0: any number. */
+int32_t hd__threads_most(void);
 
 /* Reads this machine and places threads on it; their number is the request's, else the context's. */
 HD_TOOLS_API hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);
 
-/* The same, starts them, and claims their CPUs, so that other jobs avoid these. */
+/* The same within OMP_THREAD_LIMIT; starts the threads, and claims their CPUs, so that other jobs avoid these. */
 HD_TOOLS_API hd_status hd__threads_open(hd_threads **out, hd_ctx *ctx, const hd_placement_request *request);
 
 /* The same with a placement that exists already. */

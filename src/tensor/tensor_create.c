@@ -6,6 +6,7 @@
 
 #include "base/hdmath.h"
 #include "base/philox.h"
+#include "base/rounding.h"
 
 hd_status hd_tensor_full(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, double value, int ndim, const int64_t *size) {
   HD_TRY(hd__tensor_new(out, ctx, dtype, ndim, size));
@@ -44,6 +45,7 @@ static void fill_range(void *arg, int64_t first, int64_t last) {
 }
 
 hd_status hd_tensor_arange(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, double start, double end, double step) {
+  HD_ROUNDING_TO_NEAREST;
   *out = NULL;
   if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0)
     return hd__fail(ctx, HD_E_USAGE, "expected finite bounds and a step that is not 0, found %g to %g by %g", start,

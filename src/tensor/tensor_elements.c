@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/rounding.h"
+
 /* ---- Copies ---- */
 
 typedef struct copying {
@@ -68,6 +70,7 @@ hd_status hd_tensor_to_dtype(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, h
 }
 
 hd_status hd_tensor_fill(hd_tensor *x, hd_ctx *ctx, double value) {
+  HD_ROUNDING_TO_NEAREST;
   _Alignas(4) uint8_t element[4];
   HD_TRY(check_writable(ctx, x));
   HD_TRY(hd__value_fits(ctx, x->dtype, value));
@@ -102,6 +105,7 @@ hd_status hd_tensor_get(double *out, hd_ctx *ctx, const hd_tensor *x, int ndim, 
 }
 
 hd_status hd_tensor_set(hd_tensor *x, hd_ctx *ctx, double value, int ndim, const int64_t *index) {
+  HD_ROUNDING_TO_NEAREST;
   uint8_t *element;
   HD_TRY(element_of(&element, ctx, x, ndim, index));
   HD_TRY(check_writable(ctx, x));

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 
 enum { LINE = 80, SHOWN_WHOLE = 1000, EDGE = 3, INDENT = 7 /* "tensor(" */, NUMBER_BYTES = 64 };
 
@@ -195,6 +196,7 @@ static void add_tensor(FILE *t, const hd_tensor *x) {
 }
 
 hd_status hd_tensor_text(char **out, hd_ctx *ctx, const hd_tensor *x) {
+  HD_ROUNDING_TO_NEAREST;
   char *text = NULL;
   size_t length = 0;
   *out = NULL;

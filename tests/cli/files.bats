@@ -38,7 +38,7 @@ state() {
 }
 
 @test "files of another program under names of a run's are refused before the first step, and stay" {
-  for name in run.json metrics.jsonl losses.bin divisors.bin wrong.png report.html; do
+  for name in run.json metrics.jsonl losses.bin history.jsonl divisors.bin wrong.png report.html; do
     mkdir x
     echo precious >x/$name
     fails 1 train $TINY --out x
@@ -47,6 +47,31 @@ state() {
     [ "$(cat x/$name)" = precious ]
     rm -r x
   done
+}
+
+@test "a pipe in the place of a run's file is refused at once" {
+  for name in run.json metrics.jsonl history.jsonl; do
+    mkdir x
+    mkfifo x/$name
+    fails 1 train $TINY --out x
+    says "x/$name: expected a " "found a pipe; "
+    [ -p x/$name ]
+    rm -r x
+  done
+  train --out x
+  for command in "certify losses.bin" "runs history.jsonl"; do
+    name=${command#* }
+    cp -a x y
+    rm y/$name
+    mkfifo y/$name
+    fails 1 ${command% *} y
+    says "y/$name: expected a regular file, found a pipe; check the path"
+    rm -r y
+  done
+  mkdir s
+  mkfifo s/sweep.json
+  fails 1 sweep lr=0.1,0.2 --model simplenet --data "$FEW" --out s
+  says "s/sweep.json: expected a regular file, found a pipe"
 }
 
 @test "--keep neither counts nor removes what is no checkpoint, and what is like an unfinished file stays" {
@@ -218,6 +243,14 @@ bad() {
   says "on elsewhere)" "if it has ended, remove z/.lock"
   rm z/.lock
   "$HEDDLE" train --resume z --max-steps 3 >out
+  # a process that was killed, and that no parent waits for
+  sh -c '"$0" "$@" >/dev/null 2>&1 & echo $! >killed && exec sleep 1000' "$HEDDLE" train $ENDLESS --save-every 1 \
+    --out v 3>&- 9>&- &
+  CHILD=$!
+  until [ -e v/last ]; do sleep 0.02; done
+  kill -KILL "$(cat killed)"
+  until grep -q '^State:.*Z' "/proc/$(cat killed)/status"; do sleep 0.02; done
+  "$HEDDLE" train --resume v --max-steps 3 >out
 }
 
 @test "a path that is a pipe or a device is written in place, a link to a file is followed, standard output goes on" {
@@ -249,6 +282,10 @@ bad() {
   "$HEDDLE" data "$FEW" --sheet link.png >out
   [ -L link.png ]
   cmp elsewhere/sheet.png wanted.png
+  : >t.svg
+  chmod 600 t.svg
+  (umask 022 && "$HEDDLE" topo --svg t.svg >out) # permissions are those of the umask
+  [ "$(stat -c %a t.svg)" = 644 ]
   ln -s none.png dangling.png
   fails 1 data "$FEW" --sheet dangling.png
   says "dangling.png: cannot write to the file that the link names: No such file"

@@ -73,7 +73,7 @@ member() {
 
 @test "limits of OpenMP's variables are obeyed and named" {
   OMP_THREAD_LIMIT=1 "$HEDDLE" topo --threads 2 >out
-  grep -qx 'threads 1: as asked for.*; OMP_THREAD_LIMIT allows 1' out
+  grep -qx 'threads 1: as asked for.*; OMP_THREAD_LIMIT allows 1.*' out
   OMP_THREAD_LIMIT=2 "$HEDDLE" topo --threads 2 >out
   no grep -q OMP_THREAD_LIMIT out
   [ "$(nproc)" -ge 2 ] || skip "there is one CPU"

@@ -66,6 +66,22 @@ static void test_during(void) {
   environ = before;
 }
 
+static void find_extra(void *arg) { *(bool *)arg = getenv("TEST_EXTRA") != NULL; }
+
+/* As clearenv leaves it. */
+static void test_none(void) {
+  char **before = environ;
+  bool found = false;
+  hd_ctx ctx = {0};
+  hd_topology *machine;
+  environ = NULL;
+  hd__environment_during((const char *const[]){"TEST_EXTRA=2", NULL}, find_extra, &found);
+  ok(found && !environ, "a program without an environment gets a variable meanwhile");
+  is_int(hd_topology_create(&machine, &ctx), HD_OK, "and its machine is looked at %s", ctx.message);
+  hd_topology_destroy(machine);
+  environ = before;
+}
+
 static void test_unchanged(void) {
   hd_ctx ctx = {0};
   hd_topology *machine;
@@ -140,6 +156,7 @@ int main(int argc, char **argv) {
   if (argc == 2)
     _exit(follow()); /* without a look for leaks, which such a program may not take */
   test_during();
+  test_none();
   test_unchanged();
   test_rights();
   return done_testing();

@@ -336,6 +336,25 @@ static void test_looking(void) {
   is_int(missed, 0, "a check takes nothing meanwhile");
 }
 
+/* A job claims no CPUs of threads that it does not start. */
+static void test_thread_limit(void) {
+  hd_binding thread[2] = {{.cpu = FAR}, {.cpu = FAR + 1}};
+  hd_threads *threads;
+  hd_ctx *own;
+  int32_t count;
+  setenv("OMP_THREAD_LIMIT", "1", 1);
+  if (hd_ctx_create(&own) != HD_OK)
+    bail_out("out of memory");
+  hd_set_num_threads(own, 2);
+  ok(hd_get_num_threads(&count, own) == HD_OK && count == 1, "threads are within OMP_THREAD_LIMIT");
+  hd_ctx_destroy(own);
+  if (hd__threads_open_at(&threads, ctx, &(hd_placement){.threads = 2, .thread = thread, .cpus = 2}) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  ok(hd__claim_find(FAR) && !hd__claim_find(FAR + 1), "and so are the CPUs that are claimed");
+  hd__threads_destroy(threads);
+  unsetenv("OMP_THREAD_LIMIT");
+}
+
 static void test_other_jobs(void) {
   make("core:4 pu:2");
   machine->cpu[0].busy = machine->cpu[3].busy = 1; /* cores 0 and 1 */
@@ -358,7 +377,7 @@ static void test_other_jobs(void) {
   const hd_placement place = {.threads = 2, .thread = thread};
   hd_claim first, second;
   if (hd__claim_find(far) || !hd__claim_take(&first, &place) || !hd__claim_find(far)) {
-    skip(5, "no sockets here, or another test of this kind");
+    skip(8, "no sockets here, or another test of this kind");
     return;
   }
   ok(hd__claim_find(far + 1) && !hd__claim_find(far + 2), "a job's CPUs are seen");
@@ -367,6 +386,10 @@ static void test_other_jobs(void) {
   ok(hd__claim_find(far), "and is seen when that one has ended");
   hd__claim_drop(&second);
   ok(!hd__claim_find(far), "until it ends, too");
+  thread[1].cpu = far;
+  ok(hd__claim_take(&first, &place), "two threads of a job on one CPU do not dispute it");
+  hd__claim_drop(&first);
+  test_thread_limit();
   test_looking();
 }
 

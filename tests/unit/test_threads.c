@@ -1,11 +1,15 @@
-/* Threads' speeds: set by the user, measured, or equal; the signals that they block; and threads on a machine with
- * more CPUs than a cpu_set_t holds. (Where threads go and that they get there: test_placement.) */
+/* Threads' speeds: set by the user, measured, or equal; the signals that they block; threads on a machine with more
+ * CPUs than a cpu_set_t holds; and beside an OpenMP runtime that begins late. (Where threads go and that they get
+ * there: test_placement.) */
 #include "scratch.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include "base/status.h"
 #include "platform/cpu_set.h"
+#include "platform/openmp_binding.h"
 #include "platform/thread_start.h"
 #include "platform/threads.h"
 
@@ -143,6 +147,85 @@ static void test_signals(void) {
   is_int(changed, 0, "the starting thread's are as before");
 }
 
+/* ---- An OpenMP runtime that begins when it is asked, as LLVM's ---- */
+
+enum { PLACE_CPU = CPUS - 2, SMALL_STACK = 256 << 10, STACK = 4 << 20 }; /* of omp_stub.c; of a thread */
+
+static void begin(void) {
+  hd_cpu_set place;
+  hd__cpu_set_one(&place, PLACE_CPU);
+  hd__cpu_set_bind(&place);
+}
+
+static const char *stub(const char *name) {
+  const char *build = getenv("BUILDDIR");
+  static char path[2][SCRATCH_PATH_BYTES];
+  static int next;
+  char *out = path[next++ % 2];
+  snprintf(out, SCRATCH_PATH_BYTES, "%s/tests/unit/.libs/%s.so", build ? build : ".", name);
+  return out;
+}
+
+/* Loads a library whose name is longer than that of a runtime, then the runtime. */
+static void load_runtime(void) {
+  void (**at_first)(void);
+  const char *target = in_scratch("libomptarget.so");
+  if (symlink(stub("nvml_bare"), target) != 0 || !dlopen(target, RTLD_NOW))
+    bail_out("expected a library, found none: %s", dlerror());
+  void *runtime = dlopen(stub("libomp"), RTLD_NOW), *found = runtime ? dlsym(runtime, "omp_stub_begin") : NULL;
+  if (!found)
+    bail_out("expected a runtime, found none: %s", dlerror());
+  memcpy(&at_first, &found, sizeof found);
+  *at_first = begin;
+}
+
+static void *measure_stack(void *bytes) {
+  pthread_attr_t how;
+  if (pthread_getattr_np(pthread_self(), &how) == 0) {
+    pthread_attr_getstacksize(&how, bytes);
+    pthread_attr_destroy(&how);
+  }
+  return NULL;
+}
+
+/* The size of the stack of a thread that this one starts. */
+static size_t stack_of_thread(void) {
+  pthread_attr_t usual, small;
+  hd_thread alone;
+  size_t bytes = 0;
+  pthread_getattr_default_np(&usual);
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, SMALL_STACK);
+  pthread_setattr_default_np(&small);
+  if (hd__thread_start(&alone, measure_stack, &bytes) != 0)
+    bail_out("no thread");
+  hd__thread_join(&alone);
+  pthread_setattr_default_np(&usual);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&small);
+  return bytes;
+}
+
+static void test_runtime(void) {
+  const hd_cpu_set before = allowed;
+  hd_cpu_set all;
+  if (access(stub("libomp"), R_OK) != 0) {
+    skip(4, "this build makes no modules");
+    return;
+  }
+  load_runtime();
+  setenv("OMP_PROC_BIND", "true", 1);
+  const bool bound = hd__openmp_has_bound(&all);
+  ok(!bound && !memcmp(&before, &allowed, sizeof before), "a question that makes a runtime begin binds no thread");
+  begin();
+  ok(hd__openmp_has_bound(&all) && hd__cpu_set_count(&all) == 2, "a thread that it binds later is known");
+  const size_t bytes = stack_of_thread(); /* on CPUs that the system refuses */
+  ok(bytes >= STACK, "a thread that cannot be started on all places has its stack: %zu bytes", bytes);
+  unsetenv("OMP_PROC_BIND");
+  ok(!hd__openmp_has_bound(&all), "without its variables no runtime is asked");
+  allowed = before;
+}
+
 int main(void) {
   unsetenv("HEDDLE_THREAD_SPEEDS");
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -151,6 +234,7 @@ int main(void) {
   test_told();
   test_many_cpus();
   test_signals();
+  test_runtime();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

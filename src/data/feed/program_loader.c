@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/event_log.h"
+#include "base/rounding.h"
 #include "platform/fpmode.h"
 #include "platform/threads.h"
 #include "data/feed/feed_options.h"
@@ -130,6 +131,7 @@ static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd
 
 hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config, hd_loader_part part,
                            hd_sampler *sampler) {
+  HD_ROUNDING_TO_NEAREST;
   hd_loader *l = *out = hd__calloc(1, sizeof *l);
   if (!l) {
     hd_sampler_destroy(sampler);
@@ -159,6 +161,7 @@ const hd_loader_shape *hd_loader_shape_of(const hd_loader *l) { return &l->shape
 static int64_t number_of(const hd_loader *l, int64_t batch) { return l->epoch * l->shape.batches + batch; }
 
 hd_status hd_loader_begin(hd_loader *l, hd_ctx *ctx, uint32_t epoch) {
+  HD_ROUNDING_TO_NEAREST;
   if (l->ahead)
     HD_TRY(hd__ring_check_process(hd__batches_ring(l->ahead), ctx));
   if (l->ahead && l->next > 0)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 
 struct hd_sampler {
   int64_t count; /* of the whole order, all ranks together */
@@ -120,6 +121,7 @@ static hd_status sum_up(double *upto, hd_ctx *ctx, const double *weights, int64_
 }
 
 hd_status hd_sampler_weighted(hd_sampler **out, hd_ctx *ctx, const double *weights, int64_t samples, int64_t draws) {
+  HD_ROUNDING_TO_NEAREST;
   *out = NULL;
   HD_TRY(check_count(ctx, "draws", draws));
   HD_TRY(create(out, ctx, samples, false));
@@ -163,6 +165,7 @@ hd_status hd_sampler_distribute(hd_sampler *s, hd_ctx *ctx, int rank, int ranks)
 }
 
 hd_status hd_sampler_order(int64_t *order, const hd_sampler *s, hd_ctx *ctx, uint64_t seed, uint32_t epoch) {
+  HD_ROUNDING_TO_NEAREST;
   int64_t count = hd_sampler_count(s);
   HD_OWNED uint64_t *scratch = hd__malloc(hd__sampler_words(s) * sizeof *scratch + 1);
   HD_OWNED uint32_t *narrow = hd__malloc((size_t)count * sizeof *narrow);

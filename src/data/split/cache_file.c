@@ -78,7 +78,7 @@ hd_status hd__cache_file_write(hd_ctx *ctx, const char *prefix, uint64_t key, co
   kept k = {{magic, key, hd__xxh3(array, bytes), (int64_t)bytes}, array};
   HD_TRY(hd__cache_file_path(path, folder, ctx, prefix, key));
   HD_TRY(hd__file_make_folder(ctx, folder));
-  HD_TRY(hd__file_write(ctx, path, write_all, &k));
+  HD_TRY(hd__file_write_cache(ctx, path, write_all, &k));
   HD_LOG(DATA, "%s written: %zu bytes", path, bytes);
   return HD_OK;
 }

@@ -178,7 +178,7 @@ hd_status hd__cache_on_disk(hd_sample_cache *out, hd_split *split, hd_ctx *ctx) 
   HD_TRY(map_whole(out, &whole, ctx, split, path));
   if (!whole) {
     HD_TRY(hd__file_make_folder(ctx, folder));
-    HD_TRY(hd__file_write(ctx, path, write_all, split));
+    HD_TRY(hd__file_write_cache(ctx, path, write_all, split));
     HD_TRY(map_whole(out, &whole, ctx, split, path));
     if (!whole)
       return hd__fail(ctx, HD_E_IO,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 #include "base/sized_struct.h"
 #include "data/transforms/transform_step.h"
 #include "platform/fpmode.h"
@@ -173,6 +174,7 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
 
 hd_status hd_pipeline_create(hd_pipeline **out, hd_ctx *ctx, const char *yaml, const hd_pipeline_input *input,
                              hd_pipeline_mode mode) {
+  HD_ROUNDING_TO_NEAREST;
   const char *why;
   HD_YAML_OWNED *list = NULL;
   hd_pipeline_input wanted;

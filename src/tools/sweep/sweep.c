@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/json_text.h"
+#include "base/rounding.h"
 #include "base/sized_struct.h"
 #include "platform/clock.h"
 #include "tools/sweep/sweep_source.h"
@@ -344,7 +345,7 @@ static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
     else
       nap();
   }
-  json_auto_t *list = json_load_file(path, 0, NULL);
+  json_auto_t *list = hd__sweep_json(path);
   for (int64_t i = 0; i < s->grid.runs; i++)
     s->run[i].in = false;
   for (size_t i = 0; i < json_array_size(list); i++) {
@@ -359,6 +360,7 @@ static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
 /* ---- Calls ---- */
 
 hd_status hd_sweep_create(hd_sweep **out, hd_ctx *ctx, const hd_config *config, const hd_sweep_request *request) {
+  HD_ROUNDING_TO_NEAREST;
   hd_sweep_request wanted;
   *out = NULL;
   HD_TRY(hd__struct_read(&wanted, ctx, request, sizeof wanted, "hd_sweep_request"));
@@ -394,6 +396,7 @@ void hd_sweep_destroy(hd_sweep *s) {
 }
 
 hd_status hd_sweep_run(hd_sweep *s, hd_ctx *ctx) {
+  HD_ROUNDING_TO_NEAREST;
   for (int64_t i = 0; i < s->grid.runs; i++)
     s->run[i].in = true;
   for (s->round = 0;; s->round++) {
@@ -409,6 +412,7 @@ void hd_sweep_stop(hd_sweep *s) { atomic_store(&s->stop, 1); }
 const hd_sweep_report *hd_sweep_result(const hd_sweep *s) { return &s->report; }
 
 const char *hd_sweep_value(const hd_sweep *s, int64_t run, int32_t key) {
+  HD_ROUNDING_TO_NEAREST;
   char *text = s->last;
   if (key < s->grid.axes)
     return hd__grid_value(text, &s->grid, run, key);

@@ -73,8 +73,10 @@ static hd_status read_file(hd_sweep *s, hd_ctx *ctx, const char *path) {
 /* Words with "=" vary, others are files; without a word the folder says what is swept. */
 static hd_status read_words(hd_sweep *s, hd_ctx *ctx, const char *const *word) {
   char path[HD_PATH_BYTES];
+  HD_FILE_OWNED *there = NULL;
   HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
-  if ((!word || !*word) && hd__file_exists(path))
+  HD_TRY(hd__file_open_if_there(&there, ctx, path));
+  if ((!word || !*word) && there)
     return read_file(s, ctx, path);
   for (; word && *word; word++) {
     const char *equals = strchr(*word, '=');
@@ -202,7 +204,7 @@ static void keep_sources(hd_sweep *s, json_t *old) {
 
 /* What runs read is compared by itself: an earlier heddle kept nothing about it. */
 static hd_status check_same(hd_sweep *s, hd_ctx *ctx, const char *path, json_t *spec) {
-  json_auto_t *old = json_load_file(path, 0, NULL);
+  json_auto_t *old = hd__sweep_json(path);
   keep_sources(s, old);
   const char *key = difference(old, spec);
   if (old && !key)

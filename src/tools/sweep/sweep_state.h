@@ -89,3 +89,6 @@ void hd__sweep_order(hd_sweep *sweep);
 
 /* Writes a text as a file. */
 hd_status hd__sweep_write(const hd_sweep *sweep, hd_ctx *ctx, const char *name, const char *text);
+
+/* Reads a JSON file; NULL if there is none. */
+json_t *hd__sweep_json(const char *path);

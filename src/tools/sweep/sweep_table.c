@@ -37,6 +37,12 @@ hd_status hd__sweep_write(const hd_sweep *s, hd_ctx *ctx, const char *name, cons
   return hd__file_write(ctx, path, write_text, &text);
 }
 
+json_t *hd__sweep_json(const char *path) {
+  HD_FILE_OWNED *from = NULL;
+  hd_ctx quiet = {0};
+  return hd__file_open_if_there(&from, &quiet, path) == HD_OK && from ? json_loadf(from, 0, NULL) : NULL;
+}
+
 double hd__sweep_rank(const hd_sweep *s, double metric) {
   return isnan(metric) ? -INFINITY : s->report.rises ? metric : -metric;
 }

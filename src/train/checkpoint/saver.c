@@ -231,7 +231,7 @@ static bool has_record(const char *path) {
 /* Files of a run's names are its own if its record is beside them, or if a run that was killed before its record had
  * written nothing to them. */
 static hd_status check_files(hd_ctx *ctx, const char *run) {
-  static const char *const name[] = {"run.json",     "metrics.jsonl", "losses.bin",
+  static const char *const name[] = {"run.json",     "metrics.jsonl", "losses.bin", "history.jsonl",
                                      "divisors.bin", "wrong.png",     "report.html"};
   static const double nothing;
   if (hd__saver_linked_step(run, "last") >= 0 || has_record(run))

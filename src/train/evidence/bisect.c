@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rounding.h"
 #include "base/sized_struct.h"
 #include "heddle/evidence.h"
 #include "train/checkpoint/saver.h"
@@ -431,6 +432,7 @@ static hd_status on_one_thread(hd_config **out, hd_ctx *ctx, const hd_config *la
 }
 
 hd_status hd_bisect(hd_bisection *out, hd_ctx *ctx, const hd_config *layout, const hd_bisect_request *request) {
+  HD_ROUNDING_TO_NEAREST;
   hd_bisect_request is;
   hd_bisection result = {0};
   HD_CONFIG_OWNED *config = NULL;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "base/number.h"
+#include "base/rounding.h"
 #include "data/formats/formats.h"
 #include "data/split/skipped_samples.h"
 #include "data/split/split_statistics.h"
@@ -357,6 +358,7 @@ static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
+  HD_ROUNDING_TO_NEAREST;
   json_auto_t *certificate = NULL;
   char own[HD_PATH_BYTES];
   HD_TRY(hd__certificate_make(&certificate, ctx, run, NULL, NULL));

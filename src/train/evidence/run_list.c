@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/json_number.h"
+#include "base/rounding.h"
 #include "platform/file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evidence/certificate.h"
@@ -149,6 +150,7 @@ static hd_status read_runs(hd_runs *runs, hd_ctx *ctx, const char *folder) {
 }
 
 hd_status hd_runs_open(hd_runs **out, hd_ctx *ctx, const char *folder) {
+  HD_ROUNDING_TO_NEAREST;
   hd_runs *runs = *out = hd__calloc(1, sizeof *runs);
   HD_TRY(HD_ALLOCATED(runs, ctx, "out of memory for a list of runs"));
   runs->last = runs->text;
@@ -242,6 +244,7 @@ static void join_words(char *text, size_t bytes, const json_t *words) {
 }
 
 const char *hd_runs_value(const hd_runs *runs, int64_t index, const char *key) {
+  HD_ROUNDING_TO_NEAREST;
   char *text = runs->last;
   if (index < 0 || index >= runs->count)
     return NULL;

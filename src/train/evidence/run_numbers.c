@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/rounding.h"
 #include "base/sized_struct.h"
 #include "train/checkpoint/losses.h"
 #include "train/evidence/run_list.h"
@@ -138,6 +139,7 @@ static hd_status add_losses(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run)
 }
 
 hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t index, const char *key) {
+  HD_ROUNDING_TO_NEAREST;
   if (index < 0 || index >= runs->count)
     return hd__fail(ctx, HD_E_USAGE, "expected a run from 0 to %lld, found %lld", (long long)runs->count - 1,
                     (long long)index);

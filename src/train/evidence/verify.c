@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/philox.h"
+#include "base/rounding.h"
 #include "base/sized_struct.h"
 #include "base/version.h"
 #include "heddle/ddp.h"
@@ -500,6 +501,7 @@ static hd_status choose_seed(verify *v, hd_ctx *ctx) {
 }
 
 hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout, const hd_verify_request *request) {
+  HD_ROUNDING_TO_NEAREST;
   hd_verify_request is;
   hd_verification result = {.seed = -1};
   HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_verification"));

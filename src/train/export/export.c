@@ -2,6 +2,7 @@
 #include "heddle/export.h"
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 #include "platform/file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/exported.h"
@@ -67,6 +68,7 @@ static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *wri
 }
 
 hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format format, const char *path) {
+  HD_ROUNDING_TO_NEAREST;
   HD_RELEASED(hd__trained_fini) hd_trained trained = {0};
   HD_CONFIG_OWNED *config = NULL;
   if (format != HD_EXPORT_C && format != HD_EXPORT_ONNX)

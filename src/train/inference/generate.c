@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 #include "base/utf8.h"
 #include "platform/thread_start.h"
 #include "train/inference/decoder.h"
@@ -83,6 +84,7 @@ static hd_status set_up(hd_generator *g, hd_ctx *ctx, const char *checkpoint, co
 }
 
 hd_status hd_generator_create(hd_generator **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_ROUNDING_TO_NEAREST;
   *out = NULL;
   HD_TRY(hd__thread_check_stack(ctx));
   hd_generator *g = *out = hd__calloc(1, sizeof *g);
@@ -262,6 +264,7 @@ static hd_status check(hd_ctx *ctx, const hd_generation *how) {
 }
 
 hd_status hd_generator_begin(hd_generator *g, hd_ctx *ctx, const char *prompt, size_t bytes, const hd_generation *how) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(check(ctx, how));
   const int32_t texts = how->count ? how->count : 1;
   if (texts != g->texts) {
@@ -372,6 +375,7 @@ static hd_status write_ahead(hd_generator *g, hd_ctx *ctx) {
 }
 
 hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char *text, size_t *bytes) {
+  HD_ROUNDING_TO_NEAREST;
   if (g->filled.count == 0)
     return hd__fail(ctx, HD_E_USAGE, "expected a text that hd_generator_begin began, found none; call it first");
   memset(bytes, 0, (size_t)g->texts * sizeof *bytes);

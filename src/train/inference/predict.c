@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/hdmath.h"
+#include "base/rounding.h"
 #include "data/images/image_file.h"
 #include "data/split/skipped_samples.h"
 #include "platform/thread_start.h"
@@ -46,6 +47,7 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
 }
 
 hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_ROUNDING_TO_NEAREST;
   *out = NULL;
   HD_TRY(hd__thread_check_stack(ctx));
   hd_predictor *p = *out = hd__calloc(1, sizeof *p);
@@ -268,11 +270,13 @@ static hd_status check_kind(const hd_predictor *p, hd_ctx *ctx, const uint8_t *b
 }
 
 hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(check_kind(p, ctx, pixels, NULL, count));
   return predict_many(value, p, ctx, pixels, NULL, count);
 }
 
 hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const float *samples, int64_t count) {
+  HD_ROUNDING_TO_NEAREST;
   int32_t shape[3];
   hd_predictor_input(shape, p);
   const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
@@ -352,6 +356,7 @@ static bool takes_drawings(const hd_predictor *p, int32_t channels) {
 }
 
 hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
+  HD_ROUNDING_TO_NEAREST;
   HD_RELEASED(hd__picture_fini) hd_picture picture = {0};
   int32_t shape[3];
   hd_predictor_input(shape, p);
@@ -377,6 +382,7 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
 }
 
 hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+  HD_ROUNDING_TO_NEAREST;
   static const int32_t no_label;
   hd_evaluated part;
   if (!p->data)

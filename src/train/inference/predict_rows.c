@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
+#include "base/rounding.h"
 #include "data/formats/named_arrays.h"
 #include "data/tables/table_rows.h"
 #include "train/inference/predictor.h"
@@ -135,6 +136,7 @@ static hd_status open_any(hd_rows *r, hd_ctx *ctx, hd_predictor *p, const char *
 }
 
 hd_status hd_rows_open(hd_rows **out, hd_ctx *ctx, hd_predictor *p, const char *path) {
+  HD_ROUNDING_TO_NEAREST;
   hd_rows *r = *out = hd__calloc(1, sizeof *r);
   HD_TRY(HD_ALLOCATED(r, ctx, "out of memory for a file's samples"));
   const hd_status status = open_any(r, ctx, p, path);
@@ -170,6 +172,7 @@ const char *hd_rows_truth(int32_t *label, double *target, hd_rows *r, int64_t ro
 }
 
 hd_status hd_predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const hd_rows *r, int64_t first, int64_t count) {
+  HD_ROUNDING_TO_NEAREST;
   const int64_t elems = hd__split_elems(&r->samples), values = hd_predictor_count(p);
   if (first < 0 || count < 0 || count > r->samples.count - first)
     return hd__fail(ctx, HD_E_USAGE, "%s: expected samples from 0 to %lld, found %lld from %lld on", r->path,

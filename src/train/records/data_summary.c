@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/event_log.h"
+#include "base/rounding.h"
 #include "data/dataset/format.h"
 #include "data/formats/formats.h"
 #include "data/images/contact_sheet.h"
@@ -193,6 +194,7 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
 }
 
 hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config) {
+  HD_ROUNDING_TO_NEAREST;
   hd_data_look *l = *out = hd__calloc(1, sizeof *l);
   HD_TRY(HD_ALLOCATED(l, ctx, "out of memory while inspecting a data set"));
   hd_status status = hd__log_start(ctx);
@@ -216,6 +218,7 @@ void hd_data_look_destroy(hd_data_look *l) {
 const hd_data_facts *hd_data_look_facts(const hd_data_look *l) { return &l->facts; }
 
 hd_status hd_data_look_sheet(const hd_data_look *l, hd_ctx *ctx, const char *path) {
+  HD_ROUNDING_TO_NEAREST;
   const hd_data_facts *f = &l->facts;
   char title[200], shape[80];
   if (f->height)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 #include "base/sized_struct.h"
 #include "data/split/skipped_samples.h"
 #include "heddle.h"
@@ -173,6 +174,7 @@ static void free_counts(const hd_evaluation *evaluation) {
 }
 
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
+  HD_ROUNDING_TO_NEAREST;
   hd_evaluation result = {0};
   HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_evaluation"));
   HD_TRY(hd__thread_check_stack(ctx));
@@ -201,6 +203,7 @@ void hd_evaluation_fini(hd_evaluation *evaluation) {
 }
 
 hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *checkpoint) {
+  HD_ROUNDING_TO_NEAREST;
   char path[HD_PATH_BYTES];
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};

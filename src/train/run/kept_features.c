@@ -317,7 +317,7 @@ static hd_status make_file(hd_session *s, hd_ctx *ctx, const char *folder, const
   if (hd__local_group_rank(s->compute.local) != 0)
     return compute(s, ctx, &(sink){0});
   HD_TRY(hd__file_make_folder(ctx, folder));
-  return hd__file_write(ctx, path, write_all, &(writing){s, *h});
+  return hd__file_write_cache(ctx, path, write_all, &(writing){s, *h});
 }
 
 static hd_status keep_on_disk(hd_session *s, hd_ctx *ctx, int64_t bytes) {

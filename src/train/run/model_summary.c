@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 #include "graph/model.h"
 #include "op/op.h"
 #include "plan/passes.h"
@@ -310,6 +311,7 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
 }
 
 hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
+  HD_ROUNDING_TO_NEAREST;
   *out = NULL;
   owner *o = hd__calloc(1, sizeof *o);
   HD_TRY(HD_ALLOCATED(o, ctx, "out of memory for the summary"));

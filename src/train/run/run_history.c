@@ -46,22 +46,30 @@ static json_t *time_now(void) {
 }
 
 /* Writes all of it or, on a full disk, nothing. */
-static bool append(const char *path, const char *text, size_t length) {
-  const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  const off_t before = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+static hd_status append(int fd, hd_ctx *ctx, const char *path, const char *text, size_t length) {
+  const off_t before = lseek(fd, 0, SEEK_END);
   size_t at = 0;
-  ssize_t wrote = fd < 0 ? -1 : 1;
+  ssize_t wrote = 1;
   while (at < length && wrote > 0) {
     wrote = TEMP_FAILURE_RETRY(write(fd, text + at, length - at));
     at += wrote > 0 ? (size_t)wrote : 0;
   }
-  const int why = errno;
-  if (at < length && fd >= 0)
-    (void)!ftruncate(fd, before);
-  if (fd >= 0)
-    close(fd);
-  errno = why;
-  return at == length;
+  if (at == length)
+    return HD_OK;
+  const hd_status status = hd__file_error(ctx, path, "write it");
+  (void)!ftruncate(fd, before);
+  return status;
+}
+
+/* Opens a pipe for reading too, which does not block: it is refused. */
+static hd_status append_to(hd_ctx *ctx, const char *path, const char *text, size_t length) {
+  const int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0)
+    return hd__file_error(ctx, path, "write it");
+  hd_status status = hd__file_check_regular(ctx, path, fd);
+  HD_THEN(status, append(fd, ctx, path, text, length));
+  close(fd);
+  return status;
 }
 
 /* Adds a line; takes over `line`. */
@@ -74,8 +82,7 @@ static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
   if (status == HD_OK) {
     const size_t length = strlen(text);
     text[length] = '\n'; /* in place of the 0 */
-    if (!append(path, text, length + 1))
-      status = hd__file_error(ctx, path, "write it");
+    status = append_to(ctx, path, text, length + 1);
   }
   free(text);
   return status;

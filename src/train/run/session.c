@@ -7,12 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/event_log.h"
+#include "base/rounding.h"
 #include "base/text_buffer.h"
 #include "comm/group_state.h"
 #include "exec/exchange/cluster.h"
 #include "heddle/ddp.h"
 #include "platform/clock.h"
-#include "platform/rounding.h"
 #include "platform/thread_start.h"
 #include "platform/process.h"
 #include "platform/threads.h"
@@ -468,6 +468,7 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
 }
 
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_process(s, ctx));
   if (!s->report.profiler.trace)
     return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without it; set it");
@@ -520,11 +521,13 @@ static hd_status save_now(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_process(s, ctx));
   return conclude(s, ctx, save_now(s, ctx));
 }
 
 hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_session_use *use) {
+  HD_ROUNDING_TO_NEAREST;
   hd_session *s = *out = hd__calloc(1, sizeof *s);
   int lock = use->lock;
   if (!s)
@@ -550,7 +553,6 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
 }
 
 hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
-  HD_ROUNDING_TO_NEAREST;
   const int64_t ranks = hd__settings(config)->procs;
   *out = NULL;
   if (ranks > 1 && ranks != hd_group_size(group)) {

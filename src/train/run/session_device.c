@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rounding.h"
 #include "platform/clock.h"
 #include "train/run/kept_features.h"
 #include "train/run/rehearsal.h"
@@ -112,6 +113,7 @@ static hd_status move_to(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
 hd_device hd_session_device(const hd_session *s) { return s->compute.device.name; }
 
 hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
+  HD_ROUNDING_TO_NEAREST;
   char here[HD_DEVICE_TEXT_BYTES], there[HD_DEVICE_TEXT_BYTES];
   hd_run_device opened;
   HD_TRY(hd__session_check_idle(s, ctx));

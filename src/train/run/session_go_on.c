@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/rounding.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/run/kept_features.h"
@@ -76,6 +77,7 @@ static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json
 }
 
 hd_status hd_session_go_on(hd_session *s, hd_ctx *ctx, const char *checkpoint, int64_t epochs) {
+  HD_ROUNDING_TO_NEAREST;
   char folder[HD_PATH_BYTES];
   json_auto_t *record = NULL;
   HD_TRY(check(s, ctx, epochs));

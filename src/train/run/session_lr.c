@@ -2,6 +2,7 @@
  * that is resumed keeps it, and one that the options do not define is not certified. */
 #include <math.h>
 
+#include "base/rounding.h"
 #include "exec/exchange/cluster.h"
 #include "train/run/session.h"
 #include "train/settings/run_record.h"
@@ -27,12 +28,14 @@ void hd__session_scale_lr(hd_session *s) {
 }
 
 double hd_session_lr(const hd_session *s) {
+  HD_ROUNDING_TO_NEAREST;
   double lr, unused;
   hd__schedule_at(s->run.schedule, s->run.counters.step, &lr, &unused);
   return lr;
 }
 
 hd_status hd_session_set_lr(hd_session *s, hd_ctx *ctx, double lr) {
+  HD_ROUNDING_TO_NEAREST;
   const double by_schedule = scheduled(s);
   HD_TRY(hd__session_check_process(s, ctx));
   if (!isfinite(lr) || lr < 0 || lr > 1e6)

@@ -5,7 +5,6 @@
  * (owes_evaluation). The step is saved first, with its evaluation marked as due, and training continues only when the
  * evaluation is done and `best` names its checkpoint. So a run that is killed in between loses no step, and makes the
  * evaluation first when it is resumed: with the same weights, and with the same result. */
-#include "platform/rounding.h"
 #include "train/run/session.h"
 
 #include <math.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/rounding.h"
 #include "data/images/contact_sheet.h"
 #include "data/split/skipped_samples.h"
 #include "exec/exchange/cluster.h"

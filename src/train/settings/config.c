@@ -378,10 +378,9 @@ hd_dataset_request hd__config_data(const hd_config *config) {
 void hd__config_set_first_rules(hd_config *config, bool first) { config->first_rules = first; }
 
 hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *config, const hd_topology *machine) {
-  const hd_placement_request request = hd__config_placement(config);
-  HD_TRY(hd__placement_create(out, ctx, machine, &request));
-  hd__threads_limit(*out);
-  return HD_OK;
+  hd_placement_request request = hd__config_placement(config);
+  request.most = hd__threads_most();
+  return hd__placement_create(out, ctx, machine, &request);
 }
 
 hd_placement_request hd__config_placement(const hd_config *config) {

@@ -44,12 +44,13 @@ static void choose_settings(void) {
   size_t count = 0;
   if (list || getenv("OMPI_MCA_btl_vader_single_copy_mechanism"))
     return;
-  while (environ[count])
+  while (environ && environ[count])
     count++;
   list = calloc(count + 2, sizeof *list);
   if (!list)
     return;
-  memcpy(list, environ, count * sizeof *list);
+  if (count > 0)
+    memcpy(list, environ, count * sizeof *list);
   list[count] = setting;
   __atomic_store_n(&environ, list, __ATOMIC_RELEASE);
 }

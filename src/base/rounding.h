@@ -1,5 +1,6 @@
-/* Rounding to nearest in calls that compute scalars (drawn weights, learning rates) on the program's own thread, which
- * may be in another rounding mode. The rest of its mode is unchanged; fpmode.h is for the kernels. */
+/* Rounding to nearest in calls that compute scalars (drawn weights, learning rates), or read or write numbers, on the
+ * program's own thread, which may be in another rounding mode. The rest of its mode is unchanged; platform/fpmode.h is
+ * for the kernels. */
 #pragma once
 
 #include <stdint.h>
@@ -7,12 +8,24 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
+/* strtod and printf go by the x87 unit's mode: both are set. */
+enum { HD_X87_ROUNDING = 0x0c00 };
+
 static inline uint64_t hd__rounding_enter(void) {
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before & ~(unsigned)_MM_ROUND_MASK);
-  return before;
+  const unsigned sse = _mm_getcsr();
+  uint16_t x87, nearest;
+  __asm__ volatile("fnstcw %0" : "=m"(x87));
+  nearest = (uint16_t)(x87 & ~HD_X87_ROUNDING);
+  __asm__ volatile("fldcw %0" ::"m"(nearest));
+  _mm_setcsr(sse & ~(unsigned)_MM_ROUND_MASK);
+  return (uint64_t)x87 << 32 | sse;
 }
-static inline void hd__rounding_leave(const uint64_t *before) { _mm_setcsr((unsigned)*before); }
+
+static inline void hd__rounding_leave(const uint64_t *before) {
+  const uint16_t x87 = (uint16_t)(*before >> 32);
+  _mm_setcsr((unsigned)*before);
+  __asm__ volatile("fldcw %0" ::"m"(x87));
+}
 
 #elif defined(__aarch64__)
 
