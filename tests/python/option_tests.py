@@ -62,8 +62,7 @@ def test_messages():
                     {"val_split": 1}, {"drop_last": True, "batch": 64}, {"resume": "none"}, {"device": "gpu"},
                     {"cpus": "900"}, {"fold": "3"}, {"target_scale": "standard"}, {"no_shuffle": True,
                                                                                    "sampler": "random"},
-                    {"precision": "tf32"}, {"stages": 40}, {"tta": "mirror", "model": None}):
-        options.pop("model", None)
+                    {"precision": "tf32"}, {"stages": 40}):
         try:
             train(**options)
         except heddle.Error as error:
