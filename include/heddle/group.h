@@ -75,8 +75,9 @@ HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for;
 HD_API void hd_group_give_up(hd_group *group, const char *why);
 
 /* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent,
- * with the same list. *out is NULL in ranks that are not on the list. Destroyed before its parent, and after all
- * messages sent in it were received. HD_E_USAGE: too many groups, buffers and sessions exist at a time. */
+ * with the same list, done after all collectives that were started. *out is NULL in ranks that are not on the list.
+ * Destroyed before its parent, and after all messages sent in it were received. HD_E_USAGE: too many groups, buffers
+ * and sessions exist at a time. */
 HD_API hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count);
 
 HD_API int32_t hd_group_rank(const hd_group *group); /* 0 for NULL */

@@ -350,11 +350,13 @@ static int place_in(const int32_t *ranks, int32_t count, int rank) {
 hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
   hd_group *g = NULL;
   *out = NULL;
+  HD_TRY(hd__group_check_process(parent, ctx));
   const hd_status sound = check_list(ctx, parent, ranks, count);
   if (sound != HD_OK) { /* the others wait: an invalid call makes theirs fail */
     hd_group_all_gather(NULL, parent, NULL, NULL, -1, HD_U8);
     return sound;
   }
+  hd__work_queue_drain(parent->work_queue);
   hd_status status = make(&g, ctx, parent->local, place_in(ranks, count, parent->rank), count);
   for (int32_t i = 0; status == HD_OK && i < count; i++)
     g->member[i] = parent->member[ranks[i]];

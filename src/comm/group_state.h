@@ -100,13 +100,14 @@ hd_status hd__collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call
 /* Waits for all ranks and compares their calls; moves no data. */
 hd_status hd__collective_compare(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
-/* All-gather of bytes in the host's memory, in a group of GPUs, too. */
+/* All-gather of bytes in the host's memory, in a group of GPUs, too. No collective may be queued or running. */
 hd_status hd__group_gather_host(void *all, hd_group *group, hd_ctx *ctx, const void *input, int64_t bytes);
 
 /* The queue of asynchronous calls of a group, done by two threads of the group: one for collectives, in order, and
  * one for messages, which may wait for several ranks at once. Threads are started by the first such call. */
 
-/* Waits for all queued calls. NULL is allowed. */
+/* Waits for all queued collectives; for all queued calls. NULL is allowed. */
+void hd__work_queue_drain(hd_work_queue *work_queue);
 void hd__work_queue_destroy(hd_work_queue *work_queue);
 
 /* Groups whose buffers are in the memory of GPUs, one for each rank: backend "nccl" of hd_group_init.

@@ -165,6 +165,15 @@ static hd_status open_work_queue(hd_group *g, hd_ctx *ctx, int which) {
   return start_thread(g->work_queue, ctx, which);
 }
 
+void hd__work_queue_drain(hd_work_queue *work_queue) {
+  if (!work_queue)
+    return;
+  pthread_mutex_lock(&work_queue->lock);
+  while (work_queue->queue[COLLECTIVES].first)
+    pthread_cond_wait(&work_queue->done, &work_queue->lock);
+  pthread_mutex_unlock(&work_queue->lock);
+}
+
 void hd__work_queue_destroy(hd_work_queue *work_queue) {
   if (!work_queue)
     return;

@@ -416,6 +416,42 @@ static void try_groups(member *m) {
   hd_group_destroy(all);
 }
 
+/* A new group is made behind the collectives that were started, within the parent's own timeout; a child makes none. */
+static void try_new_behind_work(member *m) {
+  enum { COUNT = 1 << 20 };
+  float *x = malloc(COUNT * sizeof *x), want[1];
+  int32_t list[MOST_RANKS];
+  hd_group *made = NULL, *none = NULL;
+  hd_work *work;
+  for (int i = 0; i < COUNT; i++)
+    x[i] = (float)number(m->rank, i, HD_F32);
+  for (int r = 0; r < m->ranks; r++)
+    list[r] = r;
+  const hd_group_call call = {.struct_bytes = sizeof call,
+                              .kind = HD_GROUP_ALL_REDUCE,
+                              .output = x,
+                              .input = x,
+                              .count = COUNT,
+                              .dtype = HD_F32,
+                              .timeout_s = 2 * WAIT_S};
+  m->wrong += hd_group_start(&work, m->group, &m->ctx, &call) != HD_OK;
+  m->wrong += hd_group_new(&made, m->group, &m->ctx, list, m->ranks) != HD_OK || !made || !hd_work_is_done(work);
+  m->wrong += m->group->call_timeout_s != WAIT_S;
+  m->wrong += hd_work_wait(work, &m->ctx) != HD_OK;
+  for (int i = 0; i < COUNT; i += 1009) {
+    expect(want, 0, m->ranks, i, HD_F32, HD_REDUCE_SUM);
+    m->wrong += x[i] != want[0];
+  }
+  free(x);
+  const pid_t child = fork();
+  int end = 1;
+  if (child == 0)
+    _exit(hd_group_new(&none, m->group, NULL, list, m->ranks) != HD_E_USAGE);
+  m->wrong += child < 0 || waitpid(child, &end, 0) != child || end != 0;
+  m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
+  hd_group_destroy(made);
+}
+
 /* ---- what is refused ---- */
 
 static void keep(member *m, hd_status status) {
@@ -588,7 +624,8 @@ int main(void) {
                 {"work in the background", try_work},
                 {"messages in a ring", try_messages},
                 {"many messages at once", try_many_messages},
-                {"groups of some ranks", try_groups}};
+                {"groups of some ranks", try_groups},
+                {"a group that is made behind work in the background", try_new_behind_work}};
   static const int ranks[] = {1, 2, 3, 4, 7};
   member all[MOST_RANKS];
   for (size_t s = 0; s < sizeof scenes / sizeof *scenes; s++)
