@@ -21,14 +21,18 @@ static const double TIMEOUT_S = 1800;
 
 /* ---- late ranks ---- */
 
+/* Whether a rank of this host has not come to the barrier at which this rank waits. */
+static bool is_missing(const hd_group *g, int rank) {
+  const unsigned number = atomic_load(&g->barrier.line[g->place[g->rank]].came);
+  return (int)(atomic_load(&g->barrier.line[g->place[rank]].came) - number) < 0;
+}
+
 static void report_missing(hd_group *g, int64_t waited_ns) {
   char missing[160] = "";
-  const unsigned number = atomic_load(&g->barrier.line[g->place[g->rank]].came);
   int count = 0;
   for (int r = 0; r < g->ranks; r++) {
     const size_t at = strlen(missing);
-    if (!hd__group_is_remote(g, r) && (int)(atomic_load(&g->barrier.line[g->place[r]].came) - number) < 0 &&
-        count++ < 16)
+    if (!hd__group_is_remote(g, r) && is_missing(g, r) && count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
   hd__group_break(g, HD_E_TIMEOUT,
@@ -45,7 +49,8 @@ static void late(void *self, int place, int64_t waited_ns) {
   int rank = 0;
   while (hd__group_is_remote(g, rank) || g->place[rank] != place)
     rank++;
-  hd__group_check_rank(g, rank);
+  if (hd__group_has_left(g, rank) && is_missing(g, rank)) /* asked in this order: it may come and then leave */
+    hd__group_break_left(g, rank);
   if ((double)waited_ns > 1e9 * (g->call_timeout_s + (g->hosts > 1 && rank == g->leader ? more_s : 0)))
     report_missing(g, waited_ns);
 }

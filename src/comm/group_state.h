@@ -90,6 +90,11 @@ hd_status hd__group_check_process(const hd_group *group, hd_ctx *ctx);
 /* To be called regularly during a wait: breaks the group if the local group is broken or `rank` has left. */
 void hd__group_check_rank(hd_group *group, int rank);
 
+/* Its two halves, for a rank that may leave just after what is waited for: whether it has left, else checks the local
+ * group; and breaking the group, if what is waited for has not come meanwhile. */
+bool hd__group_has_left(hd_group *group, int rank);
+void hd__group_break_left(hd_group *group, int rank);
+
 /* Whether a rank is on another host. */
 bool hd__group_is_remote(const hd_group *group, int rank);
 
