@@ -36,9 +36,11 @@ hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {
   HD_TRY(hd__local_group_check(g->local, ctx));
   if (atomic_load(&g->end->state) == HD_GROUP_RUNS)
     return HD_OK;
-  hd__cluster_poll_faults(g->local); /* reports to other hosts which rank of this one has left */
-  while (atomic_load(&g->end->state) == HD_GROUP_ENDING && hd__local_group_check(g->local, ctx) == HD_OK)
+  hd__cluster_poll_faults(g->local);                       /* reports to other hosts which rank of this one has left */
+  while (atomic_load(&g->end->state) == HD_GROUP_ENDING) { /* unless the rank that ends it is lost before it says how */
+    HD_TRY(hd__local_group_check(g->local, ctx));
     sched_yield();
+  }
   return hd__fail(ctx, (hd_status)g->end->status, "%s", g->end->text);
 }
 
