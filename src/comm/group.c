@@ -397,6 +397,13 @@ int32_t hd_group_size(const hd_group *g) { return g ? g->ranks : 1; }
 
 hd_local_group *hd__group_local(const hd_group *g) { return g ? g->local : NULL; }
 
+bool hd__group_is_whole(const hd_group *g) {
+  bool whole = !g || g->ranks == hd__cluster_ranks(g->local);
+  for (int r = 0; g && r < g->ranks; r++)
+    whole &= g->member[r] == r;
+  return whole;
+}
+
 /* ---- buffers ---- */
 
 static hd_group_buffer *free_buffer(hd_group *g) {

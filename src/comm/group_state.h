@@ -147,5 +147,8 @@ hd_status hd__gpu_group_copy(hd_group *group, hd_ctx *ctx, void *there, void *he
 /* The local group of a group that hd_group_init made; NULL for NULL. */
 hd_local_group *hd__group_local(const hd_group *group);
 
+/* Whether a group has all ranks of the run, by their numbers; NULL: a process alone. */
+bool hd__group_is_whole(const hd_group *group);
+
 /* Makes a group of all ranks of the run; a call of all of them. `local` outlives it. */
 hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local, double timeout_s);

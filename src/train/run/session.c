@@ -549,18 +549,28 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
   return hd_ddp(out, ctx, config, NULL);
 }
 
+static hd_status check_group(hd_ctx *ctx, const hd_group *group, int64_t ranks) {
+  if (!hd__group_is_whole(group))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "hd_ddp expects the group of all ranks, which hd_group_init made, found one of hd_group_new with "
+                    "%d; give it the former, or start a job of those ranks alone",
+                    hd_group_size(group));
+  if (ranks > 1 && ranks != hd_group_size(group))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start "
+                    "that many with `heddle launch` or hd_spawn and give their group to hd_ddp",
+                    hd_group_size(group), (long long)ranks);
+  return HD_OK;
+}
+
 hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   HD_ROUNDING_TO_NEAREST;
   const int64_t ranks = hd__settings(config)->procs;
   *out = NULL;
-  if (ranks > 1 && ranks != hd_group_size(group)) {
-    hd__fail(ctx, HD_E_USAGE,
-             "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start that many "
-             "with `heddle launch` or hd_spawn and give their group to hd_ddp",
-             hd_group_size(group), (long long)ranks);
-    hd__local_group_give_up(hd__group_local(group),
-                            hd_ctx_message(ctx)); /* the other ranks may have the right number */
-    return HD_E_USAGE;
+  const hd_status fits = check_group(ctx, group, ranks);
+  if (fits != HD_OK) { /* the other ranks may have the right group and number */
+    hd__local_group_give_up(hd__group_local(group), hd_ctx_message(ctx));
+    return fits;
   }
   HD_TRY(hd__log_start(ctx));
   hd__local_group_set_timeout(hd__group_local(group), hd__settings(config)->stall_timeout);
