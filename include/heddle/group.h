@@ -19,7 +19,7 @@
  *
  * When a rank ends, is killed or is stopped, all calls of the other ranks return HD_E_PEER with a line that names
  * it, in less than a second. A call that waits longer than its timeout returns HD_E_TIMEOUT, with the missing ranks,
- * to all ranks of the group; the group cannot be used any more.
+ * to all ranks of the group; the group cannot be used any more, and destroying it waits for no rank of another host.
  *
  * Thread safety: calls for one group come from one thread at a time; different groups are independent. */
 #ifndef HEDDLE_GROUP_H
