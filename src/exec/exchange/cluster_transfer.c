@@ -221,7 +221,7 @@ hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **tr
               .transfer = transfer,
               .peer = peer,
               .count = count,
-              .timeout_s = hd__local_group_timeout(local),
+              .timeout_s = hd__local_group_timeout(local) + HD_OTHER_HOST_S,
               .may_break = true};
   for (int i = 0; i < count; i++)
     m.left += transfer[i] != NULL;
@@ -287,7 +287,7 @@ hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx,
       add_slices(m, h, h->this_host, i, slices);
     }
   }
-  moving way = {.cluster = h, .timeout_s = hd__local_group_timeout(local), .may_break = true};
+  moving way = {.cluster = h, .timeout_s = hd__local_group_timeout(local) + HD_OTHER_HOST_S, .may_break = true};
   const hd_status status = move(&way, ctx, m);
   if (last)
     *last = way.last;

@@ -42,7 +42,8 @@ int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer);
 void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer); /* NULL is allowed */
 
 /* Waits for transfers that were started (entries may be NULL) and clears the array; a host that is silent until the
- * timeout breaks the local group. Returns hd__local_group_check. Any thread of any rank. */
+ * timeout of the local group, and HD_OTHER_HOST_S more, breaks it. Returns hd__local_group_check. Any thread of any
+ * rank. */
 hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **transfer, int *peer, int count);
 
 /* Frees the exchanges in the list of unused ones. */
