@@ -229,12 +229,13 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
       return hd__session_save_without_data(s, ctx, status);
     HD_TRY(status);
     s->report.facts.stopped = (flags & HD_FLAG_STOP) && s->run.counters.step < s->run.steps_in_all;
-    if (s->report.facts.stopped)
-      hd__cluster_restore_timeout(s->compute.local); /* all ranks agreed to stop, and may have something to save */
+    if (flags & HD_FLAG_STOP)
+      hd__cluster_restore_timeout(s->compute.local); /* all ranks know it, and may have something to save */
     HD_TRY(hd__session_end_region(s, ctx, s->report.facts.stopped));
     if (!s->report.facts.stopped)
       HD_TRY(hd__session_sample(s, ctx));
   }
+  hd__cluster_restore_timeout(s->compute.local);
   return HD_OK;
 }
 
@@ -580,6 +581,7 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
 void hd_session_destroy(hd_session *s) {
   if (!s || hd__session_check_process(s, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;
+  hd__cluster_restore_timeout(s->compute.local); /* of the ranks, which may go on without the session */
   hd__saver_fini(&s->checkpoints.saver);
   hd__losses_close(&s->checkpoints.losses, s->run.counters.step);
   hd__losses_close(&s->checkpoints.divisors, s->run.counters.step);
@@ -611,11 +613,6 @@ void hd_session_destroy(hd_session *s) {
   json_decref(s->run.record);
   hd_config_destroy(s->run.config);
   hd__free(s);
-}
-
-void hd_session_stop(hd_session *s) {
-  atomic_store(&s->run.stop, 1);
-  hd__cluster_shorten_timeout(s->compute.local);
 }
 
 const hd_report *hd_session_report(const hd_session *s) { return &s->report.facts; }
