@@ -57,9 +57,9 @@ static const char *name_of(char name[NAME_BYTES], const place *p, int which) {
   return name;
 }
 
-static hd_status no_socket(hd_ctx *ctx) {
+static hd_status no_socket(hd_ctx *ctx, int error) {
   return hd__fail(ctx, HD_E_SYSTEM, "cannot open a socket for the ranks to connect to: %s; raise `ulimit -n`",
-                  strerror(errno));
+                  strerror(error));
 }
 
 /* Waits until there is something to read, or end_s; signals do not end the wait. */
@@ -149,6 +149,9 @@ static hd_status serve_all(hd_ctx *ctx, const place *p, hd_local_group *local, i
       return missing(ctx, p, pid_of);
     const int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (peer < 0) { /* there may be a descriptor later */
+      const int error = errno;
+      if (left_s(p) <= 0)
+        return error == EMFILE || error == ENFILE ? no_socket(ctx, error) : missing(ctx, p, pid_of);
       poll(NULL, 0, CHECK_MS);
       continue;
     }
@@ -312,7 +315,7 @@ static hd_status connect_to(int *out, hd_ctx *ctx, const place *p) {
     if (*out >= 0)
       return HD_OK;
     if (errno == EMFILE || errno == ENFILE)
-      return no_socket(ctx);
+      return no_socket(ctx, errno);
     if (others == NAMES) /* rank 0 finds none that is free */
       return held_by_others(ctx, p, other);
     if (!checked && (left_s(p) <= 0 || hd__clock_s() > check_s)) {
@@ -345,7 +348,13 @@ static hd_status receive_answer(int *fd, hd_ctx *ctx, const place *p, int peer) 
   struct cmsghdr *head = CMSG_FIRSTHDR(&message);
   if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof *fd))
     memcpy(fd, CMSG_DATA(head), sizeof *fd);
-  return *fd < 0 ? hd__fail(ctx, HD_E_USAGE, "%s", text) : HD_OK;
+  if (*fd >= 0)
+    return HD_OK;
+  return *text ? hd__fail(ctx, HD_E_USAGE, "%s", text)
+               : hd__fail(ctx, HD_E_SYSTEM,
+                          "expected the memory of the ranks from rank 0 at %s, found no free descriptor for it; raise "
+                          "`ulimit -n`",
+                          p->shown);
 }
 
 static hd_status join_rank_0(hd_local_group **out, hd_ctx *ctx, const place *p) {
@@ -476,16 +485,18 @@ static hd_status choose_way(bool *mpi, hd_ctx *ctx, hd_way way, const hd_start *
 
 hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const hd_rendezvous *at) {
   hd_start start = {.rank = -1, .ranks = -1};
+  const bool by_variables = !at->method || !strcmp(at->method, "env://");
   place p = {.timeout_s = at->timeout_s, .end_s = hd__clock_s() + at->timeout_s};
   char key[METHOD_BYTES];
   int given_rank, given_ranks;
   bool mpi;
   *out = NULL;
-  if ((!at->method || !strcmp(at->method, "env://")) && hd__local_group_launched(&given_rank, &given_ranks) &&
-      way != HD_WAY_MPI)
+  if (by_variables && hd__local_group_launched(&given_rank, &given_ranks) && way != HD_WAY_MPI)
     return join_launched(out, ctx, at->rank, at->ranks, at->timeout_s);
   if (at->rank == -1 || at->ranks == -1 || way == HD_WAY_MPI)
     HD_TRY(hd__start_read(&start, ctx));
+  else if (by_variables)
+    hd__start_read_name(&start);
   HD_TRY(choose_way(&mpi, ctx, way, &start));
   HD_TRY(read_method(key, &p, ctx, at->method, &start));
   HD_TRY(settle_numbers(&p, ctx, &start, at->rank, at->ranks));
