@@ -275,21 +275,7 @@ each_rank() {
 
 @test "hosts with other versions of heddle are refused by name" {
   need_mpi
-  local library="$BUILDDIR/.libs/libheddle.so.0"
-  [ -f "$library" ] || skip "heddle was configured without shared libraries"
-  version=$("$HEDDLE" --version | head -n 1)
-  version=${version##* }
-  mkdir other
-  LC_ALL=C sed "s/$(echo "$version" | sed 's/[.]/\\./g')/$(echo "$version" | tr 0-9 9)/g" "$library" \
-    >other/libheddle.so.0
-  cat >either <<'END'
-#!/bin/sh
-[ "$HEDDLE_HOST_ID" = b ] && LD_LIBRARY_PATH=$PWD/other:$BUILDDIR/.libs
-LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-$BUILDDIR/.libs}
-export LD_LIBRARY_PATH
-exec "$BUILDDIR/.libs/heddle" "$@"
-END
-  chmod +x either
+  make_either '[ "$HEDDLE_HOST_ID" = b ]'
   unset LD_LIBRARY_PATH
   HEDDLE_MODULE_PATH=$BUILDDIR/.libs over "a b" ./either train --model simplenet --max-steps 1 --out r >out 2>err &&
     false

@@ -11,19 +11,20 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_join.h"
 #include "platform/clock.h"
 #include "platform/local_socket.h"
 
-enum { HELLO_VERSION = 1, ANSWER_BYTES = 400, CHECK_MS = 20, METHOD_BYTES = 1024 };
+enum { ANSWER_BYTES = 400, CHECK_MS = 20, METHOD_BYTES = 1024 };
 
 /* Names that ranks try in turn, so that a name held by another user is skipped. */
 enum { NAMES = 8, NAME_BYTES = 64 };
 
 /* What a rank sends to rank 0. */
 typedef struct hello {
-  uint32_t magic, version;
+  uint32_t magic, version; /* version: a hash of it */
   int32_t rank, ranks, pid;
 } hello;
 
@@ -98,9 +99,11 @@ static void answer(int peer, int fd, const char *why) {
 /* The error of a hello; "": none. */
 static void judge(char why[ANSWER_BYTES], const place *p, const int *pid_of, const hello *h) {
   *why = 0;
-  if (h->version != HELLO_VERSION)
-    snprintf(why, ANSWER_BYTES, "expected the same version of heddle in all ranks, found another one in pid %d",
-             h->pid);
+  if (h->version != hd__version_hash())
+    snprintf(why, ANSWER_BYTES,
+             "expected one version of heddle in all ranks, found %s in rank 0 and another one in pid %d; install the "
+             "same version",
+             hd__version(), h->pid);
   else if (h->ranks != p->ranks)
     snprintf(why, ANSWER_BYTES, "expected all ranks to have the same world size, found %d in rank 0 and %d in rank %d",
              p->ranks, h->ranks, h->rank);
@@ -358,7 +361,7 @@ static hd_status receive_answer(int *fd, hd_ctx *ctx, const place *p, int peer) 
 }
 
 static hd_status join_rank_0(hd_local_group **out, hd_ctx *ctx, const place *p) {
-  const hello sent = {HELLO_MAGIC, HELLO_VERSION, p->rank, p->ranks, (int32_t)getpid()};
+  const hello sent = {HELLO_MAGIC, hd__version_hash(), p->rank, p->ranks, (int32_t)getpid()};
   int peer, fd;
   HD_TRY(connect_to(&peer, ctx, p));
   send(peer, &sent, sizeof sent, MSG_NOSIGNAL);
