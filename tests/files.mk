@@ -53,7 +53,7 @@ unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_
 unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data tests/unit/test_custom_loss tests/unit/test_tokens tests/unit/test_generate
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
-  tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
+  tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc tests/unit/test_hosts
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates

@@ -19,7 +19,7 @@
  *
  * When a rank ends, is killed or is stopped, all calls of the other ranks return HD_E_PEER with a line that names
  * it, in less than a second. A call that waits longer than its timeout returns HD_E_TIMEOUT, with the missing ranks,
- * to all ranks of the group; the group cannot be used any more.
+ * to all ranks of the group; the group cannot be used any more, and destroying it waits for no rank of another host.
  *
  * Thread safety: calls for one group come from one thread at a time; different groups are independent. */
 #ifndef HEDDLE_GROUP_H
@@ -57,16 +57,16 @@ typedef struct hd_group_settings {
       *init_method;   /* NULL or "env://"; "file://PATH", "tcp://HOST:PORT": a name that the ranks have in common */
   int32_t rank;       /* from 0 on; -1: from the environment */
   int32_t world_size; /* how many ranks, at most 1024; -1: from the environment */
-  double timeout_s;   /* for barrier, and for calls that set no timeout; 0: 1800 */
+  double timeout_s;   /* for joining, but for the start of MPI, which has none; and for calls that set none; 0: 1800 */
   hd_arithmetic_choice arithmetic; /* of NCCL: NATIVE: sums are NCCL's; PORTABLE: rank by rank, as everywhere */
 } hd_group_settings;
 
 /* Waits for all ranks. The environment is searched for the variables of `heddle launch`; then for RANK and
- * WORLD_SIZE as set by torchrun, with MASTER_ADDR and MASTER_PORT as a common name only; then for those of Open MPI,
- * MPICH and srun. HD_E_USAGE: rank or size is missing, out of range, or taken by another process; HD_E_TIMEOUT names
- * the missing ranks; HD_E_UNSUPPORTED: the ranks are on several hosts, and backend, launcher or build have no MPI;
- * or there is no NCCL for its backend, or no GPU for a rank. The caller destroys the group before the process ends: a
- * process that ends with a group counts as a lost rank. */
+ * WORLD_SIZE as set by torchrun, with MASTER_ADDR and MASTER_PORT as a common name only, also of ranks whose settings
+ * have both numbers; then for those of Open MPI, MPICH and srun. HD_E_USAGE: rank or size is missing, out of range, or
+ * taken by another process; HD_E_TIMEOUT names the missing ranks; HD_E_UNSUPPORTED: the ranks are on several hosts, and
+ * backend, launcher or build have no MPI; or there is no NCCL for its backend, or no GPU for a rank. The caller
+ * destroys the group before the process ends: a process that ends with a group counts as a lost rank. */
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
@@ -75,8 +75,9 @@ HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for;
 HD_API void hd_group_give_up(hd_group *group, const char *why);
 
 /* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent,
- * with the same list. *out is NULL in ranks that are not on the list. Destroyed before its parent, and after all
- * messages sent in it were received. HD_E_USAGE: too many groups, buffers and sessions exist at a time. */
+ * with the same list, done after all collectives that were started. *out is NULL in ranks that are not on the list.
+ * Destroyed before its parent, and after all messages sent in it were received. HD_E_USAGE: too many groups, buffers
+ * and sessions exist at a time. */
 HD_API hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count);
 
 HD_API int32_t hd_group_rank(const hd_group *group); /* 0 for NULL */

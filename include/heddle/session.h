@@ -10,9 +10,9 @@
  *
  * A custom training loop calls hd_session_step instead, until hd_session_done.
  *
- * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share no state: any
- * number may exist in one process and train in separate threads, each with its own context and run folder. The
- * library never prints: progress is reported by a callback.
+ * Thread safety: a session may be used by one thread at a time, except hd_session_stop and hd_session_terminate.
+ * Sessions share no state: any number may exist in one process and train in separate threads, each with its own context
+ * and run folder. The library never prints: progress is reported by a callback.
  *
  * Stack: the calling thread computes too. Creating a session, a predictor or an evaluation on a thread with less than
  * 240 KB of stack is HD_E_SYSTEM.
@@ -236,6 +236,10 @@ HD_API hd_status hd_session_go_on(hd_session *session, hd_ctx *ctx, const char *
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
  * from any thread. */
 HD_API void hd_session_stop(hd_session *session);
+
+/* Likewise, where the process is going to be killed soon, as mpirun kills ranks a moment after SIGTERM: until the steps
+ * have ended, another host counts as lost (HD_E_PEER) if it is silent for 0.3 s, so that there is time left to save. */
+HD_API void hd_session_terminate(hd_session *session);
 
 /* Owned by the session; complete after hd_session_train. */
 HD_API const hd_report *hd_session_report(const hd_session *session);

@@ -28,7 +28,7 @@ static void on_signal(int number) {
   atomic_fetch_add(&handlers, 1);
   hd_session *session = atomic_load(&running);
   if (session)
-    hd_session_stop(session);
+    hd_session_terminate(session);
   atomic_fetch_sub(&handlers, 1);
 }
 

@@ -516,5 +516,6 @@ hd_status hd__group_gather_host(void *all, hd_group *g, hd_ctx *ctx, const void 
   const hd_group_call call = {
       .kind = HD_GROUP_ALL_GATHER, .output = all, .input = input, .count = bytes, .dtype = HD_U8};
   HD_TRY(hd__group_check(g, ctx));
+  g->call_timeout_s = g->timeout_s;
   return hd__collective(g, ctx, &call);
 }

@@ -337,8 +337,13 @@ hd_status hd__gpu_collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call
 /* Sends the count and type first, through host memory: a mismatch inside NCCL would block forever or corrupt memory. */
 static hd_status compare(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   int64_t header[2] = {call->count, (int64_t)call->dtype};
-  const hd_group_call first = {
-      .kind = call->kind, .output = header, .input = header, .count = 2, .dtype = HD_I64, .peer = call->peer};
+  const hd_group_call first = {.kind = call->kind,
+                               .output = header,
+                               .input = header,
+                               .count = 2,
+                               .dtype = HD_I64,
+                               .peer = call->peer,
+                               .timeout_s = call->timeout_s};
   HD_TRY(hd__message(g, ctx, &first));
   if (header[0] == call->count && header[1] == (int64_t)call->dtype)
     return HD_OK;

@@ -21,14 +21,18 @@ static const double TIMEOUT_S = 1800;
 
 /* ---- late ranks ---- */
 
+/* Whether a rank of this host has not come to the barrier at which this rank waits. */
+static bool is_missing(const hd_group *g, int rank) {
+  const unsigned number = atomic_load(&g->barrier.line[g->place[g->rank]].came);
+  return (int)(atomic_load(&g->barrier.line[g->place[rank]].came) - number) < 0;
+}
+
 static void report_missing(hd_group *g, int64_t waited_ns) {
   char missing[160] = "";
-  const unsigned number = atomic_load(&g->barrier.line[g->place[g->rank]].came);
   int count = 0;
   for (int r = 0; r < g->ranks; r++) {
     const size_t at = strlen(missing);
-    if (!hd__group_is_remote(g, r) && (int)(atomic_load(&g->barrier.line[g->place[r]].came) - number) < 0 &&
-        count++ < 16)
+    if (!hd__group_is_remote(g, r) && is_missing(g, r) && count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
   hd__group_break(g, HD_E_TIMEOUT,
@@ -45,7 +49,8 @@ static void late(void *self, int place, int64_t waited_ns) {
   int rank = 0;
   while (hd__group_is_remote(g, rank) || g->place[rank] != place)
     rank++;
-  hd__group_check_rank(g, rank);
+  if (hd__group_has_left(g, rank) && is_missing(g, rank)) /* asked in this order: it may come and then leave */
+    hd__group_break_left(g, rank);
   if ((double)waited_ns > 1e9 * (g->call_timeout_s + (g->hosts > 1 && rank == g->leader ? more_s : 0)))
     report_missing(g, waited_ns);
 }
@@ -228,6 +233,8 @@ static void release(hd_group *g) {
   for (int i = 0; i < HD_GROUP_BUFFERS; i++)
     hd__segment_destroy(&g->buffer[i].map);
   hd__gpu_group_close(g->gpu);
+  if (g->hosts > 1 && g->end && g->end->status == HD_E_TIMEOUT)
+    hd__cluster_await_none(g->local);
   if (!g->end || atomic_load(&g->end->state) == HD_GROUP_RUNS) /* else transfers may still be running */
     hd__cluster_free_tags(g->local, g->tag);
   hd__segment_destroy(&g->memory);
@@ -350,11 +357,13 @@ static int place_in(const int32_t *ranks, int32_t count, int rank) {
 hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int32_t *ranks, int32_t count) {
   hd_group *g = NULL;
   *out = NULL;
+  HD_TRY(hd__group_check_process(parent, ctx));
   const hd_status sound = check_list(ctx, parent, ranks, count);
   if (sound != HD_OK) { /* the others wait: an invalid call makes theirs fail */
     hd_group_all_gather(NULL, parent, NULL, NULL, -1, HD_U8);
     return sound;
   }
+  hd__work_queue_drain(parent->work_queue);
   hd_status status = make(&g, ctx, parent->local, place_in(ranks, count, parent->rank), count);
   for (int32_t i = 0; status == HD_OK && i < count; i++)
     g->member[i] = parent->member[ranks[i]];
@@ -389,6 +398,13 @@ int32_t hd_group_rank(const hd_group *g) { return g ? g->rank : 0; }
 int32_t hd_group_size(const hd_group *g) { return g ? g->ranks : 1; }
 
 hd_local_group *hd__group_local(const hd_group *g) { return g ? g->local : NULL; }
+
+bool hd__group_is_whole(const hd_group *g) {
+  bool whole = !g || g->ranks == hd__cluster_ranks(g->local);
+  for (int r = 0; g && r < g->ranks; r++)
+    whole &= g->member[r] == r;
+  return whole;
+}
 
 /* ---- buffers ---- */
 

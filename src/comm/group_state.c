@@ -36,22 +36,30 @@ hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {
   HD_TRY(hd__local_group_check(g->local, ctx));
   if (atomic_load(&g->end->state) == HD_GROUP_RUNS)
     return HD_OK;
-  hd__cluster_poll_faults(g->local); /* reports to other hosts which rank of this one has left */
-  while (atomic_load(&g->end->state) == HD_GROUP_ENDING && hd__local_group_check(g->local, ctx) == HD_OK)
+  hd__cluster_poll_faults(g->local);                       /* reports to other hosts which rank of this one has left */
+  while (atomic_load(&g->end->state) == HD_GROUP_ENDING) { /* unless the rank that ends it is lost before it says how */
+    HD_TRY(hd__local_group_check(g->local, ctx));
     sched_yield();
+  }
   return hd__fail(ctx, (hd_status)g->end->status, "%s", g->end->text);
 }
 
-static bool has_left(const hd_group *g, int rank) {
+bool hd__group_has_left(hd_group *g, int rank) {
+  hd__cluster_poll_faults(g->local);
+  if (hd__local_group_check(g->local, NULL) != HD_OK) {
+    hd__group_break(g, HD_E_PEER, "the group lost a rank");
+    return false;
+  }
   if (hd__group_is_remote(g, rank))
     return hd__cluster_has_left(g->local, g->member[rank]);
   return hd__local_group_view(g->local, hd__cluster_local(g->local, g->member[rank])).state == HD_RANK_LEFT;
 }
 
+void hd__group_break_left(hd_group *g, int rank) {
+  hd__group_break(g, HD_E_PEER, "rank %d has left the group; do all ranks make the same calls?", rank);
+}
+
 void hd__group_check_rank(hd_group *g, int rank) {
-  hd__cluster_poll_faults(g->local);
-  if (hd__local_group_check(g->local, NULL) != HD_OK)
-    hd__group_break(g, HD_E_PEER, "the group lost a rank");
-  else if (has_left(g, rank))
-    hd__group_break(g, HD_E_PEER, "rank %d has left the group; do all ranks make the same calls?", rank);
+  if (hd__group_has_left(g, rank))
+    hd__group_break_left(g, rank);
 }

@@ -90,6 +90,11 @@ hd_status hd__group_check_process(const hd_group *group, hd_ctx *ctx);
 /* To be called regularly during a wait: breaks the group if the local group is broken or `rank` has left. */
 void hd__group_check_rank(hd_group *group, int rank);
 
+/* Its two halves, for a rank that may leave just after what is waited for: whether it has left, else checks the local
+ * group; and breaking the group, if what is waited for has not come meanwhile. */
+bool hd__group_has_left(hd_group *group, int rank);
+void hd__group_break_left(hd_group *group, int rank);
+
 /* Whether a rank is on another host. */
 bool hd__group_is_remote(const hd_group *group, int rank);
 
@@ -100,13 +105,14 @@ hd_status hd__collective(hd_group *group, hd_ctx *ctx, const hd_group_call *call
 /* Waits for all ranks and compares their calls; moves no data. */
 hd_status hd__collective_compare(hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
-/* All-gather of bytes in the host's memory, in a group of GPUs, too. */
+/* All-gather of bytes in the host's memory, in a group of GPUs, too. No collective may be queued or running. */
 hd_status hd__group_gather_host(void *all, hd_group *group, hd_ctx *ctx, const void *input, int64_t bytes);
 
 /* The queue of asynchronous calls of a group, done by two threads of the group: one for collectives, in order, and
  * one for messages, which may wait for several ranks at once. Threads are started by the first such call. */
 
-/* Waits for all queued calls. NULL is allowed. */
+/* Waits for all queued collectives; for all queued calls. NULL is allowed. */
+void hd__work_queue_drain(hd_work_queue *work_queue);
 void hd__work_queue_destroy(hd_work_queue *work_queue);
 
 /* Groups whose buffers are in the memory of GPUs, one for each rank: backend "nccl" of hd_group_init.
@@ -140,6 +146,9 @@ hd_status hd__gpu_group_copy(hd_group *group, hd_ctx *ctx, void *there, void *he
 
 /* The local group of a group that hd_group_init made; NULL for NULL. */
 hd_local_group *hd__group_local(const hd_group *group);
+
+/* Whether a group has all ranks of the run, by their numbers; NULL: a process alone. */
+bool hd__group_is_whole(const hd_group *group);
 
 /* Makes a group of all ranks of the run; a call of all of them. `local` outlives it. */
 hd_status hd__group_of_ranks(hd_group **out, hd_ctx *ctx, hd_local_group *local, double timeout_s);

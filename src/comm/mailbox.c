@@ -205,8 +205,11 @@ static hd_status move_remote(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m
   if (!m->begun)
     HD_TRY(start_remote(g, ctx, m, false));
   const int moved = hd__cluster_test(g->local, m->transfer, g->member[call->peer]);
+  if (moved != 0)
+    m->transfer = NULL;
   if (moved <= 0)
     return hd__group_check(g, ctx);
+  m->since_ns = 0;
   *done = m->moved;
   if (*done)
     return HD_OK;
@@ -216,41 +219,62 @@ static hd_status move_remote(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m
   return start_remote(g, ctx, m, true);
 }
 
-hd_status hd__message_move(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m) {
-  *done = false;
-  HD_TRY(hd__group_check(g, ctx));
-  if (hd__group_is_remote(g, m->call->peer))
-    return move_remote(done, g, ctx, m);
-  *done = m->call->kind == HD_GROUP_SEND ? send_some(g, m) : receive_some(g, m);
-  return *done ? HD_OK : hd__group_check(g, ctx);
-}
-
-void hd__message_check_timeout(hd_group *g, hd_message *m) {
+/* After a look that found nothing; `left`: the other rank had left before it. The first such look after progress only
+ * begins the wait: the elements of a message from another host arrive one look after its header. */
+static void check_wait(hd_group *g, hd_message *m, bool left) {
   const hd_group_call *call = m->call;
   const int64_t now_ns = hd__clock_ns();
   const double timeout_s = call->timeout_s > 0 ? call->timeout_s : g->timeout_s;
   if (m->since_ns == 0)
     m->since_ns = now_ns;
-  hd__group_check_rank(g, call->peer);
-  if ((double)(now_ns - m->since_ns) > 1e9 * timeout_s)
+  else if (left)
+    hd__group_break_left(g, call->peer);
+  else if ((double)(now_ns - m->since_ns) > 1e9 * timeout_s)
     hd__group_break(g, HD_E_TIMEOUT, "expected rank %d to %s within %g s, but it did not, while rank %d waited",
                     call->peer, call->kind == HD_GROUP_SEND ? "receive" : "send", timeout_s, g->rank);
+}
+
+hd_status hd__message_move(bool *done, hd_group *g, hd_ctx *ctx, hd_message *m, bool waited) {
+  const hd_group_call *call = m->call;
+  *done = false;
+  const bool left = waited && hd__group_has_left(g, call->peer); /* asked first: it may send and then leave */
+  HD_TRY(hd__group_check(g, ctx));
+  if (hd__group_is_remote(g, call->peer))
+    HD_TRY(move_remote(done, g, ctx, m));
+  else
+    *done = call->kind == HD_GROUP_SEND ? send_some(g, m) : receive_some(g, m);
+  if (*done)
+    return HD_OK;
+  if (waited)
+    check_wait(g, m, left);
+  return hd__group_check(g, ctx);
+}
+
+void hd__message_drop(hd_group *g, hd_message *m) {
+  if (m->transfer)
+    hd__cluster_drop(g->local, m->transfer);
+  m->transfer = NULL;
+}
+
+static hd_status move_whole(hd_group *g, hd_ctx *ctx, hd_message *m) {
+  bool done = false, waited = false;
+  for (;;) {
+    const unsigned seen = hd__event_seen(g);
+    HD_TRY(hd__message_move(&done, g, ctx, m, waited));
+    if (done)
+      return HD_OK;
+    if (hd__group_is_remote(g, m->call->peer))
+      hd__event_pause();
+    else
+      hd__event_wait(g, seen);
+    waited = hd__event_seen(g) == seen;
+  }
 }
 
 hd_status hd__message(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   hd_message message = {.call = call};
   HD_TRY(hd__message_check(g, ctx, call));
-  for (;;) {
-    const unsigned seen = hd__event_seen(g);
-    bool done;
-    HD_TRY(hd__message_move(&done, g, ctx, &message));
-    if (done)
-      return HD_OK;
-    if (hd__group_is_remote(g, call->peer))
-      hd__event_pause();
-    else
-      hd__event_wait(g, seen);
-    if (hd__event_seen(g) == seen)
-      hd__message_check_timeout(g, &message);
-  }
+  const hd_status status = move_whole(g, ctx, &message);
+  hd__message_drop(g, &message);
+  return status;
 }

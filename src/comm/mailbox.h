@@ -25,7 +25,7 @@ typedef struct hd_message_header {
 typedef struct hd_message {
   const hd_group_call *call;
   hd_message_header header;
-  hd_transfer *transfer; /* to or from another host */
+  hd_transfer *transfer; /* to or from another host; NULL: none is running */
   size_t moved;
   bool begun;
   int64_t since_ns; /* begin of the wait without progress; 0: none */
@@ -34,11 +34,12 @@ typedef struct hd_message {
 /* HD_E_USAGE for an invalid call. */
 hd_status hd__message_check(const hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
-/* Makes progress without waiting. */
-hd_status hd__message_move(bool *done, hd_group *group, hd_ctx *ctx, hd_message *message);
+/* Makes progress without waiting. `waited`: after a wait without an event, then without progress it breaks the group if
+ * the timeout has passed or the other rank has left. */
+hd_status hd__message_move(bool *done, hd_group *group, hd_ctx *ctx, hd_message *message, bool waited);
 
-/* After a wait without an event: breaks the group if the timeout has passed or the other rank has left. */
-void hd__message_check_timeout(hd_group *group, hd_message *message);
+/* Cancels the transfer of a message that has failed. */
+void hd__message_drop(hd_group *group, hd_message *message);
 
 /* The value of this rank's event counter; waiting until it differs from `seen`, or a limited time. */
 unsigned hd__event_seen(const hd_group *group);

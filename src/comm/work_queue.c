@@ -98,8 +98,9 @@ static bool must_wait(const queue *q, const hd_work *work) {
   return false;
 }
 
-/* Makes progress on all messages; returns whether one is done; *far: whether one goes to another host. */
-static bool move_all(hd_work_queue *work_queue, queue *q, bool no_event, bool *far) {
+/* Makes progress on all messages; returns whether one is done; *far: whether one goes to another host. `waited` as in
+ * hd__message_move. */
+static bool move_all(hd_work_queue *work_queue, queue *q, bool waited, bool *far) {
   bool any = false;
   *far = false;
   for (hd_work *work = q->first, *next; work; work = next) {
@@ -108,12 +109,12 @@ static bool move_all(hd_work_queue *work_queue, queue *q, bool no_event, bool *f
     *far |= hd__group_is_remote(work_queue->group, work->call.peer);
     if (must_wait(q, work))
       continue;
-    hd_status status = hd__message_move(&done, work_queue->group, &work->ctx, &work->message);
-    if (status == HD_OK && !done && no_event)
-      hd__message_check_timeout(work_queue->group, &work->message);
-    if (status != HD_OK || done)
-      finish(work_queue, q, work, status);
-    any |= status != HD_OK || done;
+    const hd_status status = hd__message_move(&done, work_queue->group, &work->ctx, &work->message, waited);
+    if (status == HD_OK && !done)
+      continue;
+    hd__message_drop(work_queue->group, &work->message);
+    finish(work_queue, q, work, status);
+    any = true;
   }
   return any;
 }
@@ -121,19 +122,19 @@ static bool move_all(hd_work_queue *work_queue, queue *q, bool no_event, bool *f
 static void *do_messages(void *arg) {
   hd_work_queue *work_queue = arg;
   queue *q = &work_queue->queue[MESSAGES];
-  bool no_event = false;
+  bool waited = false;
   pthread_mutex_lock(&work_queue->lock);
   while (wait_for_work(work_queue, q)) {
     const unsigned seen = hd__event_seen(work_queue->group);
     bool far;
-    if (move_all(work_queue, q, no_event, &far))
+    if (move_all(work_queue, q, waited, &far))
       continue;
     pthread_mutex_unlock(&work_queue->lock);
     if (far)
       hd__event_pause();
     else
       hd__event_wait(work_queue->group, seen);
-    no_event = hd__event_seen(work_queue->group) == seen;
+    waited = hd__event_seen(work_queue->group) == seen;
     pthread_mutex_lock(&work_queue->lock);
   }
   pthread_mutex_unlock(&work_queue->lock);
@@ -163,6 +164,15 @@ static hd_status open_work_queue(hd_group *g, hd_ctx *ctx, int which) {
     g->work_queue = work_queue;
   }
   return start_thread(g->work_queue, ctx, which);
+}
+
+void hd__work_queue_drain(hd_work_queue *work_queue) {
+  if (!work_queue)
+    return;
+  pthread_mutex_lock(&work_queue->lock);
+  while (work_queue->queue[COLLECTIVES].first)
+    pthread_cond_wait(&work_queue->done, &work_queue->lock);
+  pthread_mutex_unlock(&work_queue->lock);
 }
 
 void hd__work_queue_destroy(hd_work_queue *work_queue) {

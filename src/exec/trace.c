@@ -131,32 +131,38 @@ static int64_t clock_apart(const hd_track *here, const hd_track *other, int64_t 
 typedef struct host_part {
   int64_t bytes, start_ns;
   int32_t threads;
+  int32_t is_ready; /* it has memory for what it receives */
 } host_part;
 
-static hd_status collect_hosts(hd_trace *t, hd_ctx *ctx, hd_local_group *local, const host_part *all) {
-  const int this_host = hd__cluster_this_host(local);
-  const bool gets = this_host == 0;
-  HD_TRY(list_hosts(t, ctx, hd__cluster_count(local)));
-  hd_cluster_exchange *m = hd__cluster_exchange(local, t->hosts);
-  bool enough = m != NULL;
-  for (int h = 0; h < t->hosts; h++) {
-    const int leader = hd__cluster_member(local, hd__cluster_first(local, h));
-    t->host_thread[h + 1] = t->host_thread[h] + all[leader].threads;
-    t->of_host[h] = h == this_host ? t->track : gets && enough ? hd__malloc_aligned((size_t)all[leader].bytes) : NULL;
-    enough &= t->of_host[h] || !gets;
-    if (enough && gets && h > 0)
-      m->part[m->count++] = (hd_transfer_part){t->of_host[h], all[leader].bytes, leader, HD_TAG_HOSTS, 1};
-  }
-  if (enough && !gets)
+/* The transfers of all tracks to the first host, and there the memory for them; false: out of memory. */
+static bool prepare_hosts(hd_cluster_exchange **out, hd_trace *t, hd_local_group *local, const host_part *all) {
+  const int this_host = hd__cluster_this_host(local), hosts = hd__cluster_count(local);
+  hd_cluster_exchange *m = *out = hd__cluster_exchange(local, hosts);
+  if (!m || list_hosts(t, NULL, hosts) != HD_OK)
+    return false;
+  if (this_host > 0)
     m->part[m->count++] =
         (hd_transfer_part){t->track, (int64_t)t->memory.bytes, hd__cluster_member(local, 0), HD_TAG_HOSTS, 0};
+  t->of_host[this_host] = t->track;
+  for (int h = 0; h < hosts; h++) {
+    const int leader = hd__cluster_member(local, hd__cluster_first(local, h));
+    t->host_thread[h + 1] = t->host_thread[h] + all[leader].threads;
+    if (this_host > 0 || h == 0)
+      continue;
+    t->of_host[h] = hd__malloc_aligned((size_t)all[leader].bytes);
+    if (!t->of_host[h])
+      return false;
+    m->part[m->count++] = (hd_transfer_part){t->of_host[h], all[leader].bytes, leader, HD_TAG_HOSTS, 1};
+  }
+  return true;
+}
+
+static hd_status move_tracks(hd_trace *t, hd_ctx *ctx, hd_local_group *local, hd_cluster_exchange *m,
+                             const host_part *all) {
   int late;
-  if (enough)
-    HD_TRY(hd__cluster_exchange_within(&late, local, ctx, m, hd__local_group_timeout(local), NULL));
-  else
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile of %d hosts", t->hosts);
+  HD_TRY(hd__cluster_exchange_within(&late, local, ctx, m, hd__local_group_timeout(local), NULL));
   t->all_threads = t->host_thread[t->hosts];
-  for (int h = 1; h < t->hosts && gets; h++) {
+  for (int h = 1; h < t->hosts && hd__cluster_this_host(local) == 0; h++) {
     const int leader = hd__cluster_member(local, hd__cluster_first(local, h));
     const int64_t apart_ns = clock_apart(t->track, t->of_host[h], t->start_ns - all[leader].start_ns);
     for (int l = 0; l < t->host_thread[h + 1] - t->host_thread[h]; l++) {
@@ -167,14 +173,30 @@ static hd_status collect_hosts(hd_trace *t, hd_ctx *ctx, hd_local_group *local, 
   return HD_OK;
 }
 
+/* All ranks know that all leaders are ready before one of them sends anything. */
+static hd_status collect_hosts(hd_trace *t, hd_ctx *ctx, hd_local_group *local, host_part *all) {
+  host_part this_rank = {(int64_t)t->memory.bytes, t->start_ns, t->threads, true};
+  hd_cluster_exchange *m = NULL;
+  HD_TRY(hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank));
+  if (hd__cluster_leads(local))
+    this_rank.is_ready = prepare_hosts(&m, t, local, all);
+  hd_status status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  for (int r = 0; status == HD_OK && r < hd__cluster_ranks(local); r++)
+    if (!all[r].is_ready)
+      status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile of all hosts, in rank %d", r);
+  if (status == HD_OK && m)
+    return move_tracks(t, ctx, local, m, all);
+  if (m)
+    hd__cluster_keep_exchange(local, m);
+  return status;
+}
+
 hd_status hd__trace_collect(hd_trace *t, hd_ctx *ctx, hd_local_group *local) {
   if (hd__cluster_is_one_host(local))
     return hd__local_group_barrier(local, ctx);
-  const host_part this_rank = {(int64_t)t->memory.bytes, t->start_ns, t->threads};
   HD_OWNED host_part *all = NULL;
   HD_TRY(HD_NEW_RAW(all, hd__cluster_ranks(local), ctx, "out of memory for the profile"));
-  HD_TRY(hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank));
-  const hd_status status = hd__local_group_rank(local) == 0 ? collect_hosts(t, ctx, local, all) : HD_OK;
+  const hd_status status = collect_hosts(t, ctx, local, all);
   if (status != HD_OK && list_hosts(t, ctx, 1) == HD_OK) { /* keep this host's tracks */
     t->of_host[0] = t->track;
     t->all_threads = t->host_thread[1] = t->threads;

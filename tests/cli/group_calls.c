@@ -3,7 +3,9 @@
  * program's; with GROUP_MEMORY, which backend nccl needs, the group's. An argument asks for something else:
  *
  *   order    prints 1 + 1e8 - 1e8, each term from another rank
- *   differ   rank 1 makes another call        late      it makes none
+ *   differ   rank 1 makes another call        late      it makes none, and rank 0 destroys the group
+ *   silent   it sends no message, for which rank 0 waits a moment
+ *   short    it sends fewer bytes than rank 0 expects, on another host
  *   letters  rank 1 expects another message   free      the group goes with memory in use
  *   tags     ranks 0 and 1, on two hosts, make groups and destroy them
  *   unreceived  they do so while a message is on its way
@@ -209,9 +211,41 @@ static void order(void) {
     printf("%g\n", (double)result);
 }
 
-static void misbehave(const char *how) {
-  if (!strcmp(how, "late") && rank == 1)
+/* Rank 0 makes a call, or waits for a message, for a moment that is its own; rank 1 does nothing more. */
+static void wait_alone(hd_group_kind kind) {
+  const hd_group_call call = {.struct_bytes = sizeof call,
+                              .kind = kind,
+                              .output = output,
+                              .input = input,
+                              .count = 4,
+                              .dtype = HD_F32,
+                              .peer = 1,
+                              .timeout_s = 0.5};
+  if (rank == 1)
     pause();
+  const hd_status status = hd_group_run(group, ctx, &call);
+  fprintf(stderr, "rank %d: %s\n", rank, hd_ctx_message(ctx));
+  hd_group_destroy(group);
+  fprintf(stderr, "rank %d has destroyed its group\n", rank);
+  exit(status != HD_OK);
+}
+
+static void send_short(void) {
+  const hd_transfer_part part = {own, rank == 0 ? 16 : 8, 1 - rank, group->tag, rank == 0};
+  hd_transfer *transfer;
+  must(hd__cluster_start(&transfer, group->local, ctx, &part, 1));
+  while (hd__cluster_test(group->local, transfer, 1 - rank) == 0) {
+  }
+  must(hd__local_group_check(group->local, ctx));
+}
+
+static void misbehave(const char *how) {
+  if (!strcmp(how, "short"))
+    send_short();
+  if (!strcmp(how, "late"))
+    wait_alone(HD_GROUP_ALL_REDUCE);
+  if (!strcmp(how, "silent"))
+    wait_alone(HD_GROUP_RECV);
   if (!strcmp(how, "differ") && rank == 1)
     must(hd_group_barrier(group, ctx));
   if (!strcmp(how, "letters") && rank == 0)

@@ -77,3 +77,21 @@ nothing_lost() {
   [ "$(digest_of out)" = "$(digest_of wanted)" ]
   nothing_half_written r
 }
+
+# make_either CONDITION: the program ./either is heddle of this $version, and of another one where the condition holds.
+make_either() {
+  local library="$BUILDDIR/.libs/libheddle.so.0"
+  [ -f "$library" ] || skip "heddle was configured without shared libraries"
+  version=$("$HEDDLE" --version | head -n 1)
+  version=${version##* }
+  mkdir other
+  LC_ALL=C sed "s/${version//./\\.}/$(tr 0-9 9 <<<"$version")/g" "$library" >other/libheddle.so.0
+  cat >either <<END
+#!/bin/sh
+LD_LIBRARY_PATH=$BUILDDIR/.libs
+if $1; then LD_LIBRARY_PATH=$PWD/other:\$LD_LIBRARY_PATH; fi
+export LD_LIBRARY_PATH
+exec "$BUILDDIR/.libs/heddle" "\$@"
+END
+  chmod +x either
+}

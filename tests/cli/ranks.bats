@@ -417,6 +417,22 @@ by_hand() {
   done
 }
 
+@test "ranks of another version of heddle are refused by name" {
+  make_either '[ "$RANK" = 1 ]'
+  code=0
+  "$HEDDLE" launch -n 2 -- ./either train $TINY --out r >out 2>err || code=$?
+  [ "$code" -ne 0 ]
+  grep -q 'expected the memory of the ranks at descriptor 3, found that of another version of heddle; start' err
+  HEDDLE=$PWD/either
+  by_hand 1 &
+  by_hand 0 || code=$?
+  wait
+  for rank in 0 1; do
+    grep -q "expected one version of heddle in all ranks, found $version in rank 0 and another one in pid " err-$rank ||
+      { cat err-*; return 1; }
+  done
+}
+
 @test "launch passes on the environment of ranks, and the exit code of the first that fails" {
   "$HEDDLE" launch -n 3 -- sh -c 'echo "$RANK/$LOCAL_RANK/$WORLD_SIZE/$LOCAL_WORLD_SIZE/$MASTER_ADDR"' >out
   [ "$(sort out | tr '\n' ' ')" = "0/0/3/3/127.0.0.1 1/1/3/3/127.0.0.1 2/2/3/3/127.0.0.1 " ]

@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/version.h"
+
 enum { STRANGER = 65533, NAMES = 8, NAME_BYTES = 108 };
 
 static bool become_stranger(void) {
@@ -73,10 +75,11 @@ static names names_of_cpus(int cpu, int count, int cpus) {
 
 /* A memory file that its maker can cut short, with a head that looks right. */
 static int hostile_file(void) {
-  static const struct {
+  const struct {
     uint64_t magic;
-    int32_t version, ranks, parent;
-  } head = {UINT64_C(0x646c726f77646468), 4, 2, 0};
+    uint32_t version;
+    int32_t ranks, parent;
+  } head = {UINT64_C(0x646c726f77646468), hd__version_hash(), 2, 0};
   const int fd = memfd_create("heddle-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ftruncate(fd, 64 << 20) != 0 || pwrite(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
     _exit(1);

@@ -7,10 +7,12 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "comm/mailbox.h"
 #include "comm/rank_sums.h"
+#include "heddle/ddp.h"
 #include "rank_scene.h"
 #include "tap.h"
 
@@ -416,6 +418,42 @@ static void try_groups(member *m) {
   hd_group_destroy(all);
 }
 
+/* A new group is made behind the collectives that were started, within the parent's own timeout; a child makes none. */
+static void try_new_behind_work(member *m) {
+  enum { COUNT = 1 << 20 };
+  float *x = malloc(COUNT * sizeof *x), want[1];
+  int32_t list[MOST_RANKS];
+  hd_group *made = NULL, *none = NULL;
+  hd_work *work;
+  for (int i = 0; i < COUNT; i++)
+    x[i] = (float)number(m->rank, i, HD_F32);
+  for (int r = 0; r < m->ranks; r++)
+    list[r] = r;
+  const hd_group_call call = {.struct_bytes = sizeof call,
+                              .kind = HD_GROUP_ALL_REDUCE,
+                              .output = x,
+                              .input = x,
+                              .count = COUNT,
+                              .dtype = HD_F32,
+                              .timeout_s = 2 * WAIT_S};
+  m->wrong += hd_group_start(&work, m->group, &m->ctx, &call) != HD_OK;
+  m->wrong += hd_group_new(&made, m->group, &m->ctx, list, m->ranks) != HD_OK || !made || !hd_work_is_done(work);
+  m->wrong += m->group->call_timeout_s != WAIT_S;
+  m->wrong += hd_work_wait(work, &m->ctx) != HD_OK;
+  for (int i = 0; i < COUNT; i += 1009) {
+    expect(want, 0, m->ranks, i, HD_F32, HD_REDUCE_SUM);
+    m->wrong += x[i] != want[0];
+  }
+  free(x);
+  const pid_t child = fork();
+  int end = 1;
+  if (child == 0)
+    _exit(hd_group_new(&none, m->group, NULL, list, m->ranks) != HD_E_USAGE);
+  m->wrong += child < 0 || waitpid(child, &end, 0) != child || end != 0;
+  m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
+  hd_group_destroy(made);
+}
+
 /* ---- what is refused ---- */
 
 static void keep(member *m, hd_status status) {
@@ -528,6 +566,46 @@ static void no_block_left(member *m) {
   hd_group_destroy(made);
 }
 
+/* A session takes all ranks, in their order. */
+static void session_of_another_group(member *m) {
+  static const int32_t reversed[] = {2, 1, 0}, last[] = {2};
+  hd_group *turned, *alone;
+  hd_session *session;
+  hd_config *config;
+  m->wrong += hd_config_create(&config, &m->ctx) != HD_OK;
+  m->wrong += hd_group_new(&turned, m->group, &m->ctx, reversed, 3) != HD_OK;
+  m->wrong += hd_group_new(&alone, m->group, &m->ctx, last, 1) != HD_OK;
+  m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
+  keep(m, hd_ddp(&session, &m->ctx, config, alone ? alone : turned));
+  m->wrong += session != NULL;
+  hd_config_destroy(config);
+  hd_group_destroy(alone);
+  hd_group_destroy(turned);
+}
+
+/* The rank that ends the group is lost before it has said why, while this one waits for that. */
+static _Thread_local hd_local_group *lost_at_yield;
+
+int sched_yield(void) {
+  hd_local_group *local = lost_at_yield;
+  lost_at_yield = NULL;
+  if (local)
+    hd__local_group_give_up(local, "lost");
+  return (int)syscall(SYS_sched_yield);
+}
+
+static void lost_while_ending(member *m) {
+  m->wrong += hd_group_barrier(m->group, &m->ctx) != HD_OK;
+  if (m->rank == 0) {
+    atomic_store(&m->group->end->state, HD_GROUP_ENDING);
+    lost_at_yield = m->local;
+  }
+  while (m->status == HD_OK && m->rank > 0)
+    keep(m, hd_group_barrier(m->group, &m->ctx));
+  if (m->rank == 0)
+    keep(m, hd__group_check(m->group, &m->ctx));
+}
+
 static void too_late(member *m) {
   if (m->rank == 1) {
     while (atomic_load(&slow_ones) < m->ranks - 1)
@@ -588,7 +666,8 @@ int main(void) {
                 {"work in the background", try_work},
                 {"messages in a ring", try_messages},
                 {"many messages at once", try_many_messages},
-                {"groups of some ranks", try_groups}};
+                {"groups of some ranks", try_groups},
+                {"a group that is made behind work in the background", try_new_behind_work}};
   static const int ranks[] = {1, 2, 3, 4, 7};
   member all[MOST_RANKS];
   for (size_t s = 0; s < sizeof scenes / sizeof *scenes; s++)
@@ -612,6 +691,9 @@ int main(void) {
           "a message of 4 int32 from rank 1 to rank 0, found one of 5 int32", -1);
   refused("more blocks than there are", no_block_left, HD_E_USAGE,
           "expected at most 4096 blocks of memory that ranks share at a time, found more; destroy", -1);
+  refused("a session of another group", session_of_another_group, HD_E_USAGE,
+          "hd_ddp expects the group of all ranks, which hd_group_init made, found one of hd_group_new", -1);
+  refused("a rank that is lost while it ends the group", lost_while_ending, HD_E_PEER, "gave up: lost", -1);
   refused("a rank that is late", too_late, HD_E_TIMEOUT, "rank 1 did not", -1);
   refused("a message that is never sent", no_message, HD_E_TIMEOUT, "expected rank 1 to send within 0.1 s", -1);
   refused("a rank that leaves", leaves, HD_E_PEER, "has left", -1);

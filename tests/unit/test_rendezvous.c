@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "comm/group_state.h"
@@ -107,6 +109,43 @@ static void test_signals(void) {
   for (int i = 0; i < MOST; i++)
     ok(c[i].status == HD_OK, "rank %d finds the others although signals come: %s", i, c[i].ctx.message);
   atomic_store(&interrupted, false);
+}
+
+/* A process without a free descriptor: rank 0 takes no connection, or the other one no memory. */
+static atomic_bool none_to_accept, none_to_receive;
+
+int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
+  if (!atomic_load(&none_to_accept))
+    return (int)syscall(SYS_accept4, fd, address, length, flags);
+  errno = EMFILE;
+  return -1;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
+  const ssize_t got = syscall(SYS_recvmsg, fd, message, flags);
+  int received;
+  const struct cmsghdr *head = got > 0 && atomic_load(&none_to_receive) ? CMSG_FIRSTHDR(message) : NULL;
+  if (!head)
+    return got;
+  memcpy(&received, CMSG_DATA(head), sizeof received);
+  close(received);
+  message->msg_controllen = 0;
+  message->msg_flags |= MSG_CTRUNC;
+  return got;
+}
+
+static void test_no_descriptors(void) {
+  comer c[2];
+  for (int i = 0; i < 2; i++)
+    c[i] = comer_of(method_of("crowded"), i, 2, 0.3);
+  atomic_store(&none_to_accept, true);
+  meet(c, 2);
+  atomic_store(&none_to_accept, false);
+  expect(&c[0], HD_E_SYSTEM, "a socket for the ranks to connect to: Too many open files; raise `ulimit -n`", "accept");
+  atomic_store(&none_to_receive, true);
+  meet(c, 2);
+  atomic_store(&none_to_receive, false);
+  expect(&c[1], HD_E_SYSTEM, "found no free descriptor for it; raise `ulimit -n`", "receive");
 }
 
 static void test_refused(void) {
@@ -288,6 +327,23 @@ static void test_environment(void) {
   clear_environment();
 }
 
+/* Ranks that give both numbers have a name from the environment, too: that of ranks that read their numbers there. */
+static void test_given_numbers(void) {
+  comer c[2];
+  putenv((char *)"MASTER_ADDR=localhost");
+  putenv((char *)"MASTER_PORT=29513");
+  c[0] = comer_of(NULL, 0, 2, 0.1);
+  meet(c, 1);
+  expect(&c[0], HD_E_TIMEOUT, "at env:// (torchrun|localhost|29513|", "both numbers given");
+  putenv((char *)"RANK=1");
+  putenv((char *)"WORLD_SIZE=2");
+  c[0] = comer_of(NULL, 0, 2, WAIT_S);
+  c[1] = comer_of("env://", -1, -1, WAIT_S);
+  meet(c, 2);
+  ok(c[0].status == HD_OK && c[1].status == HD_OK, "they find one that reads its numbers: %s", c[0].ctx.message);
+  clear_environment();
+}
+
 /* A process with nothing but its environment. */
 static int be_rank(int ranks) {
   hd_group *group;
@@ -345,9 +401,11 @@ int main(int argc, char **argv) {
   hd_ctx_create(&ctx);
   test_methods();
   test_signals();
+  test_no_descriptors();
   test_refused();
   test_settings();
   test_environment();
+  test_given_numbers();
   test_processes();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -9,7 +9,7 @@
 #include "heddle.h"
 
 static void stop_slowly(hd_session *session);
-#define hd_session_stop stop_slowly
+#define hd_session_terminate stop_slowly
 #include "cli/cmd_train.c"
 
 enum { YIELDS = 2000 };

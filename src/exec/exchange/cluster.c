@@ -143,12 +143,14 @@ void hd__cluster_close(hd_cluster *h, bool all_is_well) {
   if (!h)
     return;
   hd__cluster_free_exchanges(h);
-  if (all_is_well) {
+  if (all_is_well)
     hd__cluster_leave(h);
+  all_is_well &= !atomic_load(&h->awaits_none);
+  if (all_is_well) {
     h->transport->drop(h->fault_receive);
     h->transport->finalize(why);
     hd__segment_destroy(&h->board);
-  } /* else the process is about to end, and the pending receive keeps its buffer */
+  } /* else finalize might wait for ever, the process is about to end, and the pending receive keeps its buffer */
   hd__free(h->host);
   hd__free(h->member);
   if (all_is_well) {
@@ -156,6 +158,12 @@ void hd__cluster_close(hd_cluster *h, bool all_is_well) {
     hd__free(h->sent_left);
     hd__free(h);
   }
+}
+
+void hd__cluster_await_none(hd_local_group *local) {
+  hd_cluster *h = hd__local_group_cluster(local);
+  if (h)
+    atomic_store(&h->awaits_none, true);
 }
 
 int hd__cluster_local_rank(const hd_cluster *h) {

@@ -26,6 +26,9 @@ typedef struct hd_cluster hd_cluster;
 hd_status hd__cluster_open(hd_cluster **out, hd_ctx *ctx, const char *by, int ranks);
 void hd__cluster_close(hd_cluster *cluster, bool all_is_well);
 
+/* A rank of another host did not come in time, and may never end: closing the cluster then waits for no rank. */
+void hd__cluster_await_none(hd_local_group *local);
+
 /* The number of this process among the ranks of its host, their count, and a key that is unique to this host and
  * job. */
 int hd__cluster_local_rank(const hd_cluster *cluster);

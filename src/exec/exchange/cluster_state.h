@@ -35,6 +35,7 @@ struct hd_cluster {
   hd_transfer *fault_receive;
   hd_fault received_fault, sent_fault;
   atomic_int fault_sends;
+  atomic_bool awaits_none;            /* at its end: see hd__cluster_await_none */
   _Atomic double shortened_s;         /* since when; 0: not shortened */
   pthread_mutex_t lock;               /* protects what follows */
   struct hd_cluster_exchange *unused; /* see cluster_transfer.h */

@@ -66,7 +66,7 @@ hd_cluster_exchange *hd__cluster_exchange(hd_local_group *local, int parts) {
   return m;
 }
 
-static void keep_exchange(hd_local_group *local, hd_cluster_exchange *m) {
+void hd__cluster_keep_exchange(hd_local_group *local, hd_cluster_exchange *m) {
   struct hd_cluster *h = hd__local_group_cluster(local);
   pthread_mutex_lock(&h->lock);
   m->next = h->unused;
@@ -105,6 +105,14 @@ static void check_timeouts(moving *m) {
 }
 
 static bool is_watch_broken(const moving *m) { return m->watch && atomic_load(m->watch->broken) != 0; }
+
+/* Cancels the transfers that have not ended: their memory may be freed. */
+static void drop_rest(moving *m) {
+  for (int i = 0; i < m->count; i++) {
+    m->cluster->transport->drop(m->transfer[i]);
+    m->transfer[i] = NULL;
+  }
+}
 
 static void check_watch(const moving *m) {
   for (int i = 0; m->watch && i < m->count; i++)
@@ -181,12 +189,11 @@ hd_status hd__cluster_exchange_within(int *late, hd_local_group *local, hd_ctx *
   hd_status status = move(&m, ctx, of);
   if (status == HD_OK && m.left > 0) {
     *late = missing(&m);
-    for (int i = 0; i < m.count; i++)
-      m.cluster->transport->drop(m.transfer[i]);
     status = is_watch_broken(&m) ? HD_E_PEER
                                  : hd__fail(ctx, HD_E_TIMEOUT, "rank %d did not answer within %g s", *late, timeout_s);
   }
-  keep_exchange(local, of);
+  drop_rest(&m);
+  hd__cluster_keep_exchange(local, of);
   return status;
 }
 
@@ -214,11 +221,13 @@ hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **tr
               .transfer = transfer,
               .peer = peer,
               .count = count,
-              .timeout_s = hd__local_group_timeout(local),
+              .timeout_s = hd__local_group_timeout(local) + HD_OTHER_HOST_S,
               .may_break = true};
   for (int i = 0; i < count; i++)
     m.left += transfer[i] != NULL;
-  return m.left > 0 ? wait_for(&m, ctx) : HD_OK;
+  const hd_status status = m.left > 0 ? wait_for(&m, ctx) : HD_OK;
+  drop_rest(&m);
+  return status;
 }
 
 void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer) {
@@ -278,11 +287,12 @@ hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx,
       add_slices(m, h, h->this_host, i, slices);
     }
   }
-  moving way = {.cluster = h, .timeout_s = hd__local_group_timeout(local), .may_break = true};
+  moving way = {.cluster = h, .timeout_s = hd__local_group_timeout(local) + HD_OTHER_HOST_S, .may_break = true};
   const hd_status status = move(&way, ctx, m);
   if (last)
     *last = way.last;
-  keep_exchange(local, m);
+  drop_rest(&way);
+  hd__cluster_keep_exchange(local, m);
   return status;
 }
 

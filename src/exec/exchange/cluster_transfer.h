@@ -15,8 +15,10 @@ typedef struct hd_cluster_exchange {
 } hd_cluster_exchange;
 
 /* An empty exchange with room for `parts`. Exchanges are kept and reused, so that steps allocate nothing: running the
- * exchange returns it to the list of unused ones. NULL: out of memory. Any thread. */
+ * exchange returns it to the list of unused ones, as does hd__cluster_keep_exchange, without running it. NULL: out of
+ * memory. Any thread. */
 hd_cluster_exchange *hd__cluster_exchange(hd_local_group *local, int parts);
+void hd__cluster_keep_exchange(hd_local_group *local, hd_cluster_exchange *exchange);
 
 /* What ends a wait early: `check` is called regularly for each peer whose transfer has not ended, and the wait ends
  * when *broken is not zero. */
@@ -28,7 +30,7 @@ typedef struct hd_transfer_watch {
 
 /* Runs the exchange and waits for its end, at most `timeout_s`. HD_E_TIMEOUT does not break the local group, and
  * neither does HD_E_PEER, without a message, where the watch ended the wait; *missing is a rank whose transfer has
- * not ended. `watch` may be NULL. Any rank. */
+ * not ended. `watch` may be NULL. After a failure no transfer is running. Any rank. */
 hd_status hd__cluster_exchange_within(int *missing, hd_local_group *local, hd_ctx *ctx, hd_cluster_exchange *exchange,
                                       double timeout_s, const hd_transfer_watch *watch);
 
@@ -40,7 +42,8 @@ int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer);
 void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer); /* NULL is allowed */
 
 /* Waits for transfers that were started (entries may be NULL) and clears the array; a host that is silent until the
- * timeout breaks the local group. Returns hd__local_group_check. Any thread of any rank. */
+ * timeout of the local group, and HD_OTHER_HOST_S more, breaks it. Returns hd__local_group_check. Any thread of any
+ * rank. */
 hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **transfer, int *peer, int count);
 
 /* Frees the exchanges in the list of unused ones. */

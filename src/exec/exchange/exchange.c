@@ -180,7 +180,8 @@ uint32_t hd__exchange_flags(const hd_exchange *x) { return x->flags[x->hosts]; }
 uint32_t hd__exchange_all(hd_exchange *x, int thread, uint32_t flags, bool reports) {
   uint32_t all = hd__exchange_wait(x, thread, flags);
   if (x->hosts == 1 || all & HD_BARRIER_BROKEN) {
-    x->blocks = thread == 0 ? 0 : x->blocks;
+    if (thread == 0)
+      x->blocks = 0;
     return all;
   }
   if (thread == 0 && !hd__exchange_finish(x, NULL, &all, reports))

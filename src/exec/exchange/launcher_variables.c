@@ -122,6 +122,11 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
   return HD_OK;
 }
 
+void hd__start_read_name(hd_start *out) {
+  make_key(out, &launchers[0]);
+  out->master = value_of("MASTER_ADDR");
+}
+
 hd_status hd__start_read(hd_start *out, hd_ctx *ctx) {
   *out = (hd_start){.rank = -1, .ranks = -1};
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)

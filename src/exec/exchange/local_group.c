@@ -141,7 +141,9 @@ void hd__local_group_give_up(hd_local_group *group, const char *why) {
 const atomic_uint *hd__local_group_broken_word(const hd_local_group *group) { return &group->record->state; }
 
 void hd__local_group_late(hd_local_group *group, int rank, int64_t waited_ns) {
-  if ((double)waited_ns < 1e9 * group->timeout_s)
+  const struct hd_cluster *cluster = hd__local_group_cluster(group);
+  const double more_s = cluster && cluster->count > 1 && rank == 0 ? 2 * HD_OTHER_HOST_S : 0;
+  if ((double)waited_ns < 1e9 * (group->timeout_s + more_s))
     return;
   const hd_rank_view view = hd__local_group_view(group, rank);
   hd__local_group_break(group, &(hd_fault){.kind = HD_FAULT_LATE,

@@ -83,6 +83,10 @@ hd_status hd__local_group_gather(void *all, hd_local_group *local, hd_ctx *ctx, 
 /* A gather of nothing. */
 hd_status hd__local_group_barrier(hd_local_group *local, hd_ctx *ctx);
 
+/* A rank that does not come is named on its own host first. So a wait for another host takes this much longer until its
+ * timeout, and a wait for a leader, which may wait for one, twice as much. */
+enum { HD_OTHER_HOST_S = 2 };
+
 /* The timeout of barriers, in seconds: a running rank that has not come by then counts as lost. 60 at first. */
 void hd__local_group_set_timeout(hd_local_group *local, double seconds);
 double hd__local_group_timeout(const hd_local_group *local);

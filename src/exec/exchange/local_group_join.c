@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/event_log.h"
+#include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_state.h"
 #include "exec/exchange/rank_watch.h"
@@ -23,8 +24,6 @@
 #include "platform/thread_start.h"
 
 #define GROUP_MAGIC UINT64_C(0x646c726f77646468)
-
-enum { GROUP_VERSION = 4 };
 
 static const double TIMEOUT_S = 60;
 
@@ -69,7 +68,7 @@ static hd_status found(hd_local_group *group, hd_ctx *ctx, int ranks, bool paren
   if (group->fd < 0)
     return no_memory_file(ctx);
   HD_TRY(map_head(group, ctx, ranks));
-  group->head->version = GROUP_VERSION;
+  group->head->version = hd__version_hash();
   group->head->ranks = ranks;
   atomic_store(&group->head->used, size);
   if (parented) {
@@ -111,10 +110,10 @@ static hd_status read_head(int *ranks, hd_ctx *ctx, int fd) {
   group_head head;
   struct stat file;
   char found[96];
-  if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != GROUP_MAGIC ||
-      head.version != GROUP_VERSION || head.ranks < 1 || head.ranks > HD_LOCAL_GROUP_MOST_RANKS ||
-      fstat(fd, &file) != 0)
+  if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != GROUP_MAGIC || fstat(fd, &file) != 0)
     return refuse_file(ctx, fd, "a different file or none");
+  if (head.version != hd__version_hash() || head.ranks < 1 || head.ranks > HD_LOCAL_GROUP_MOST_RANKS)
+    return refuse_file(ctx, fd, "that of another version of heddle");
   if (!S_ISREG(file.st_mode) || !hd__memory_file_is_fixed(fd, true))
     return refuse_file(ctx, fd, "a file that can be truncated while it is mapped");
   if (file.st_uid != geteuid()) {

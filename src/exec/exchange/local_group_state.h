@@ -28,7 +28,8 @@ typedef struct shared_block {
 
 typedef struct group_head {
   _Atomic uint64_t magic;
-  int32_t version, ranks, parent; /* parent: pid, 0: none */
+  uint32_t version;      /* of heddle: a hash */
+  int32_t ranks, parent; /* parent: pid, 0: none */
   uint64_t parent_start;
   atomic_uint joined;     /* slept on */
   _Atomic int64_t used;   /* of the file */

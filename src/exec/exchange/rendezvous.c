@@ -11,19 +11,20 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_join.h"
 #include "platform/clock.h"
 #include "platform/local_socket.h"
 
-enum { HELLO_VERSION = 1, ANSWER_BYTES = 400, CHECK_MS = 20, METHOD_BYTES = 1024 };
+enum { ANSWER_BYTES = 400, CHECK_MS = 20, METHOD_BYTES = 1024 };
 
 /* Names that ranks try in turn, so that a name held by another user is skipped. */
 enum { NAMES = 8, NAME_BYTES = 64 };
 
 /* What a rank sends to rank 0. */
 typedef struct hello {
-  uint32_t magic, version;
+  uint32_t magic, version; /* version: a hash of it */
   int32_t rank, ranks, pid;
 } hello;
 
@@ -57,9 +58,9 @@ static const char *name_of(char name[NAME_BYTES], const place *p, int which) {
   return name;
 }
 
-static hd_status no_socket(hd_ctx *ctx) {
+static hd_status no_socket(hd_ctx *ctx, int error) {
   return hd__fail(ctx, HD_E_SYSTEM, "cannot open a socket for the ranks to connect to: %s; raise `ulimit -n`",
-                  strerror(errno));
+                  strerror(error));
 }
 
 /* Waits until there is something to read, or end_s; signals do not end the wait. */
@@ -98,9 +99,11 @@ static void answer(int peer, int fd, const char *why) {
 /* The error of a hello; "": none. */
 static void judge(char why[ANSWER_BYTES], const place *p, const int *pid_of, const hello *h) {
   *why = 0;
-  if (h->version != HELLO_VERSION)
-    snprintf(why, ANSWER_BYTES, "expected the same version of heddle in all ranks, found another one in pid %d",
-             h->pid);
+  if (h->version != hd__version_hash())
+    snprintf(why, ANSWER_BYTES,
+             "expected one version of heddle in all ranks, found %s in rank 0 and another one in pid %d; install the "
+             "same version",
+             hd__version(), h->pid);
   else if (h->ranks != p->ranks)
     snprintf(why, ANSWER_BYTES, "expected all ranks to have the same world size, found %d in rank 0 and %d in rank %d",
              p->ranks, h->ranks, h->rank);
@@ -149,6 +152,9 @@ static hd_status serve_all(hd_ctx *ctx, const place *p, hd_local_group *local, i
       return missing(ctx, p, pid_of);
     const int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (peer < 0) { /* there may be a descriptor later */
+      const int error = errno;
+      if (left_s(p) <= 0)
+        return error == EMFILE || error == ENFILE ? no_socket(ctx, error) : missing(ctx, p, pid_of);
       poll(NULL, 0, CHECK_MS);
       continue;
     }
@@ -312,7 +318,7 @@ static hd_status connect_to(int *out, hd_ctx *ctx, const place *p) {
     if (*out >= 0)
       return HD_OK;
     if (errno == EMFILE || errno == ENFILE)
-      return no_socket(ctx);
+      return no_socket(ctx, errno);
     if (others == NAMES) /* rank 0 finds none that is free */
       return held_by_others(ctx, p, other);
     if (!checked && (left_s(p) <= 0 || hd__clock_s() > check_s)) {
@@ -345,11 +351,17 @@ static hd_status receive_answer(int *fd, hd_ctx *ctx, const place *p, int peer) 
   struct cmsghdr *head = CMSG_FIRSTHDR(&message);
   if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof *fd))
     memcpy(fd, CMSG_DATA(head), sizeof *fd);
-  return *fd < 0 ? hd__fail(ctx, HD_E_USAGE, "%s", text) : HD_OK;
+  if (*fd >= 0)
+    return HD_OK;
+  return *text ? hd__fail(ctx, HD_E_USAGE, "%s", text)
+               : hd__fail(ctx, HD_E_SYSTEM,
+                          "expected the memory of the ranks from rank 0 at %s, found no free descriptor for it; raise "
+                          "`ulimit -n`",
+                          p->shown);
 }
 
 static hd_status join_rank_0(hd_local_group **out, hd_ctx *ctx, const place *p) {
-  const hello sent = {HELLO_MAGIC, HELLO_VERSION, p->rank, p->ranks, (int32_t)getpid()};
+  const hello sent = {HELLO_MAGIC, hd__version_hash(), p->rank, p->ranks, (int32_t)getpid()};
   int peer, fd;
   HD_TRY(connect_to(&peer, ctx, p));
   send(peer, &sent, sizeof sent, MSG_NOSIGNAL);
@@ -476,16 +488,18 @@ static hd_status choose_way(bool *mpi, hd_ctx *ctx, hd_way way, const hd_start *
 
 hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const hd_rendezvous *at) {
   hd_start start = {.rank = -1, .ranks = -1};
+  const bool by_variables = !at->method || !strcmp(at->method, "env://");
   place p = {.timeout_s = at->timeout_s, .end_s = hd__clock_s() + at->timeout_s};
   char key[METHOD_BYTES];
   int given_rank, given_ranks;
   bool mpi;
   *out = NULL;
-  if ((!at->method || !strcmp(at->method, "env://")) && hd__local_group_launched(&given_rank, &given_ranks) &&
-      way != HD_WAY_MPI)
+  if (by_variables && hd__local_group_launched(&given_rank, &given_ranks) && way != HD_WAY_MPI)
     return join_launched(out, ctx, at->rank, at->ranks, at->timeout_s);
   if (at->rank == -1 || at->ranks == -1 || way == HD_WAY_MPI)
     HD_TRY(hd__start_read(&start, ctx));
+  else if (by_variables)
+    hd__start_read_name(&start);
   HD_TRY(choose_way(&mpi, ctx, way, &start));
   HD_TRY(read_method(key, &p, ctx, at->method, &start));
   HD_TRY(settle_numbers(&p, ctx, &start, at->rank, at->ranks));

@@ -41,3 +41,6 @@ typedef struct hd_start {
 
 /* HD_E_USAGE: a variable holds no valid number; HD_E_UNSUPPORTED: ranks on several hosts, by a launcher without MPI. */
 hd_status hd__start_read(hd_start *out, hd_ctx *ctx);
+
+/* For ranks that are given their numbers: the key and the master alone, by torchrun's variables. */
+void hd__start_read_name(hd_start *out);

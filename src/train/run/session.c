@@ -229,12 +229,13 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
       return hd__session_save_without_data(s, ctx, status);
     HD_TRY(status);
     s->report.facts.stopped = (flags & HD_FLAG_STOP) && s->run.counters.step < s->run.steps_in_all;
-    if (s->report.facts.stopped)
-      hd__cluster_restore_timeout(s->compute.local); /* all ranks agreed to stop, and may have something to save */
+    if (flags & HD_FLAG_STOP)
+      hd__cluster_restore_timeout(s->compute.local); /* all ranks know it, and may have something to save */
     HD_TRY(hd__session_end_region(s, ctx, s->report.facts.stopped));
     if (!s->report.facts.stopped)
       HD_TRY(hd__session_sample(s, ctx));
   }
+  hd__cluster_restore_timeout(s->compute.local);
   return HD_OK;
 }
 
@@ -552,17 +553,27 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
   return hd_ddp(out, ctx, config, NULL);
 }
 
+static hd_status check_group(hd_ctx *ctx, const hd_group *group, int64_t ranks) {
+  if (!hd__group_is_whole(group))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "hd_ddp expects the group of all ranks, which hd_group_init made, found one of hd_group_new with "
+                    "%d; give it the former, or start a job of those ranks alone",
+                    hd_group_size(group));
+  if (ranks > 1 && ranks != hd_group_size(group))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start "
+                    "that many with `heddle launch` or hd_spawn and give their group to hd_ddp",
+                    hd_group_size(group), (long long)ranks);
+  return HD_OK;
+}
+
 hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   const int64_t ranks = hd__settings(config)->procs;
   *out = NULL;
-  if (ranks > 1 && ranks != hd_group_size(group)) {
-    hd__fail(ctx, HD_E_USAGE,
-             "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start that many "
-             "with `heddle launch` or hd_spawn and give their group to hd_ddp",
-             hd_group_size(group), (long long)ranks);
-    hd__local_group_give_up(hd__group_local(group),
-                            hd_ctx_message(ctx)); /* the other ranks may have the right number */
-    return HD_E_USAGE;
+  const hd_status fits = check_group(ctx, group, ranks);
+  if (fits != HD_OK) { /* the other ranks may have the right group and number */
+    hd__local_group_give_up(hd__group_local(group), hd_ctx_message(ctx));
+    return fits;
   }
   HD_TRY(hd__log_start(ctx));
   hd__local_group_set_timeout(hd__group_local(group), hd__settings(config)->stall_timeout);
@@ -572,6 +583,7 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
 void hd_session_destroy(hd_session *s) {
   if (!s || hd__session_check_process(s, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;
+  hd__cluster_restore_timeout(s->compute.local); /* of the ranks, which may go on without the session */
   hd__saver_fini(&s->checkpoints.saver);
   hd__losses_close(&s->checkpoints.losses, s->run.counters.step);
   hd__losses_close(&s->checkpoints.divisors, s->run.counters.step);
@@ -603,11 +615,6 @@ void hd_session_destroy(hd_session *s) {
   json_decref(s->run.record);
   hd_config_destroy(s->run.config);
   hd__free(s);
-}
-
-void hd_session_stop(hd_session *s) {
-  atomic_store(&s->run.stop, 1);
-  hd__cluster_shorten_timeout(s->compute.local);
 }
 
 const hd_report *hd_session_report(const hd_session *s) { return &s->report.facts; }

@@ -1,4 +1,4 @@
-/* Reading a session's state: see session.h. */
+/* Reading a session's state, and asking it to stop: see session.h. */
 #include "train/run/session.h"
 
 #include "base/hdmath.h"
@@ -21,6 +21,13 @@ hd_status hd__session_check_process(const hd_session *s, hd_ctx *ctx) {
              : hd__fail(ctx, HD_E_USAGE,
                         "a session belongs to the process that created it, and this is a child of it; create a session "
                         "in the child, or resume a checkpoint there");
+}
+
+void hd_session_stop(hd_session *s) { atomic_store(&s->run.stop, 1); }
+
+void hd_session_terminate(hd_session *s) {
+  hd_session_stop(s);
+  hd__cluster_shorten_timeout(s->compute.local);
 }
 
 bool hd__session_writes(const hd_session *s) { return hd__cluster_rank(s->compute.local) == 0; }

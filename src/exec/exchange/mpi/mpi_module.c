@@ -17,10 +17,15 @@ extern char **environ;
 
 enum { MOST_BYTES = 1 << 30 }; /* MPI counts in int */
 
+typedef struct piece {
+  MPI_Request request;
+  int bytes; /* to receive; -1: it is sent */
+} piece;
+
 struct hd_transfer {
   hd_transfer *next; /* in the list of unused ones */
   int32_t room, count;
-  MPI_Request request[];
+  piece piece[];
 };
 
 static MPI_Comm all_ranks = MPI_COMM_NULL;
@@ -113,15 +118,16 @@ static int32_t requests_of(const hd_transfer_part *part) {
   return part->bytes > 0 ? (int32_t)((part->bytes + MOST_BYTES - 1) / MOST_BYTES) : 1;
 }
 
-static int start_part(MPI_Request *request, const hd_transfer_part *part) {
+static int start_part(piece *at, const hd_transfer_part *part) {
   const int peer = part->peer == HD_TRANSPORT_ANY_RANK ? MPI_ANY_SOURCE : part->peer;
   char *data = part->data;
   int error = MPI_SUCCESS;
   for (int32_t i = 0; i < requests_of(part) && error == MPI_SUCCESS; i++, data += MOST_BYTES) {
     const int64_t rest = part->bytes - (int64_t)i * MOST_BYTES;
     const int bytes = (int)(rest < MOST_BYTES ? rest : MOST_BYTES);
-    error = part->receives ? MPI_Irecv(data, bytes, MPI_BYTE, peer, part->tag, all_ranks, &request[i])
-                           : MPI_Isend(data, bytes, MPI_BYTE, peer, part->tag, all_ranks, &request[i]);
+    at[i].bytes = part->receives ? bytes : -1;
+    error = part->receives ? MPI_Irecv(data, bytes, MPI_BYTE, peer, part->tag, all_ranks, &at[i].request)
+                           : MPI_Isend(data, bytes, MPI_BYTE, peer, part->tag, all_ranks, &at[i].request);
   }
   return error;
 }
@@ -135,14 +141,14 @@ static hd_transfer *take(int32_t requests) {
   if (t) {
     *at = t->next;
   } else {
-    t = malloc(sizeof *t + (size_t)requests * sizeof *t->request);
+    t = malloc(sizeof *t + (size_t)requests * sizeof *t->piece);
     if (!t)
       return NULL;
     t->room = requests;
   }
   t->count = requests;
   for (int32_t i = 0; i < requests; i++)
-    t->request[i] = MPI_REQUEST_NULL;
+    t->piece[i].request = MPI_REQUEST_NULL;
   return t;
 }
 
@@ -169,7 +175,7 @@ static int start(hd_transfer **out, const hd_transfer_part *parts, int32_t count
     for (int32_t i = 0; i < count && error == MPI_SUCCESS; i++) {
       if ((parts[i].receives != 0) != pass)
         continue;
-      error = start_part(t->request + used, &parts[i]);
+      error = start_part(t->piece + used, &parts[i]);
       used += requests_of(&parts[i]);
     }
   pthread_mutex_unlock(&lock);
@@ -179,20 +185,38 @@ static int start(hd_transfer **out, const hd_transfer_part *parts, int32_t count
   return failed(why, "a send or a receive", error);
 }
 
+/* MPI reports a message that is too long, not one that is too short. */
+static int test_piece(piece *at, int *done, int *short_by) {
+  MPI_Status status;
+  int got = at->bytes;
+  *done = 1;
+  if (at->request == MPI_REQUEST_NULL)
+    return MPI_SUCCESS;
+  int error = MPI_Test(&at->request, done, &status);
+  if (error == MPI_SUCCESS && *done && at->bytes >= 0)
+    error = MPI_Get_count(&status, MPI_BYTE, &got);
+  *short_by += at->bytes - got;
+  return error;
+}
+
 static int test(hd_transfer *t, char *why) {
-  int done = 1, error = MPI_SUCCESS;
+  int done = 1, short_by = 0, error = MPI_SUCCESS;
   pthread_mutex_lock(&lock);
   for (int32_t i = 0; i < t->count && error == MPI_SUCCESS; i++) {
-    MPI_Status status; /* gcc warns about MPI_STATUS_IGNORE */
-    int is_done = 1;
-    if (t->request[i] != MPI_REQUEST_NULL)
-      error = MPI_Test(&t->request[i], &is_done, &status);
+    int is_done;
+    error = test_piece(&t->piece[i], &is_done, &short_by);
     done &= is_done;
   }
-  if (error == MPI_SUCCESS && done)
+  if (error == MPI_SUCCESS && done && short_by == 0)
     keep(t);
   pthread_mutex_unlock(&lock);
-  return error == MPI_SUCCESS ? done : failed(why, "a send or a receive", error);
+  if (error != MPI_SUCCESS)
+    return failed(why, "a send or a receive", error);
+  if (short_by == 0)
+    return done;
+  snprintf(why, HD_TRANSPORT_WHY_BYTES, "it sent %d bytes less than were expected; do all hosts make the same calls?",
+           short_by);
+  return -1;
 }
 
 static void drop(hd_transfer *t) {
@@ -200,9 +224,9 @@ static void drop(hd_transfer *t) {
     return;
   pthread_mutex_lock(&lock);
   for (int32_t i = 0; i < t->count; i++)
-    if (t->request[i] != MPI_REQUEST_NULL) {
-      MPI_Cancel(&t->request[i]);
-      MPI_Request_free(&t->request[i]);
+    if (t->piece[i].request != MPI_REQUEST_NULL) {
+      MPI_Cancel(&t->piece[i].request);
+      MPI_Request_free(&t->piece[i].request);
     }
   keep(t);
   pthread_mutex_unlock(&lock);
