@@ -1,6 +1,7 @@
 """A run: a folder with its checkpoints, and what can be done with them."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import threading
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 
@@ -111,6 +112,7 @@ class Run:
         self._making = threading.Lock()
         self._predictor: Any = None
         self._std: list[float] | None = None
+        self._kept_record: dict[str, Any] | None = None  # of a run that no session changes any more
         self._lock = threading.Lock()
 
     @property
@@ -336,6 +338,8 @@ class Run:
         return _values_or_masks(predictor, out)
 
     def _record(self) -> dict[str, Any]:
+        if self._kept_record is not None:
+            return self._kept_record
         files = self._files
         if files is not None:
             return json.loads(files["files"]["run.json"])
@@ -470,19 +474,35 @@ class Run:
         result.__setstate__(self._state("best" if best else "last"))
         return result
 
-    def _normalising_as(self, first: Run) -> Run:
-        """A copy of a run whose rows were normalised before they were given to it, as those of `first` are by itself:
-        what it reads it normalises so."""
-        state, of_first = self._state("last"), first._record()
-        record = json.loads(state["files"]["run.json"])
+    def _alone(self, top: str, best: bool = False) -> Run:
+        """As detached, of a run in the temporary folder `top`: a small run stays there, which saves a copy."""
+        step = os.readlink(self.folder / ("best" if best else "last"))
+        if sum(file.stat().st_size for file in os.scandir(self.folder / step)) >= _SMALL:
+            result = self.detached(best)
+            remove_folder(top, os.getpid())
+            return result
+        if best:
+            os.symlink(step, self.folder / "chosen")
+            os.replace(self.folder / "chosen", self.folder / "last")
+        result = Run(self.folder, model=self.model, report=None if best else self._report, options=self._layout(),
+                     loss=self._loss)
+        weakref.finalize(result, remove_folder, top, os.getpid())
+        result._kept_record = result._record()
+        return result
+
+    def _normalise_as(self, first: Run) -> None:
+        """For a run in a folder of its own, whose rows were normalised before they were given to it, as those of
+        `first` are by itself: what it reads it normalises so."""
+        record, of_first = self._record(), first._record()
         record["settings"]["normalize"] = of_first["settings"]["normalize"]
         for name in ("features", "mean", "std"):
             if name in of_first["data"]:
                 record["data"][name] = of_first["data"][name]
-        state["files"] = {**state["files"], "run.json": json.dumps(record, indent=2).encode()}
-        result = Run.__new__(Run)
-        result.__setstate__(state)
-        return result
+        (self.checkpoint / "run.json").write_text(json.dumps(record), encoding="utf-8")
+
+    def _layout(self) -> dict[str, Any]:
+        """What a copy keeps of its options."""
+        return {name: self._options.get(name) for name in ("threads", "device")}
 
     # A copy has the last checkpoint and the records of the whole run, in a folder that goes with the object.
 
@@ -501,7 +521,7 @@ class Run:
         records = files(self.folder, *_RECORDS) if step != self.folder.resolve() else {}
         return {"files": files(step), "step": step.name, "records": records, "model": self.model, "loss": self._loss,
                 "targets": self._targets, "report": self._report if which == "last" else None,
-                "options": {name: self._options.get(name) for name in ("threads", "device")}}
+                "options": self._layout()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._folder, self._files = None, state
@@ -532,7 +552,18 @@ def in_memory(size: int, most: int) -> str | None:
     return _MEMORY if _MEMORY and size <= min(most, shutil.disk_usage(_MEMORY).free) else None
 
 
-def remove_folder(folder: pathlib.Path, process: int) -> None:
+@contextlib.contextmanager
+def folder_of_run(where: str | None) -> Iterator[str]:
+    """A temporary folder for a run, in `where`, which stays for Run._alone; an exception removes it."""
+    folder = tempfile.mkdtemp(prefix="heddle-", dir=where)
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def remove_folder(folder: Any, process: int) -> None:
     """Removes the temporary folder of an object; not in a forked child, whose parent has it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,6 @@ import inspect
 import numbers
 import operator
 import re
-import tempfile
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -34,7 +33,7 @@ from .data import Weighed
 from ._library import Error, FormatError, ShapeError, UsageError, lib
 from ._options import nearest
 from .model import Model
-from .run import in_memory
+from .run import folder_of_run, in_memory
 from .session import Session
 from ._summary import summary
 
@@ -443,7 +442,7 @@ class _Network(BaseEstimator):
         samples = Weighed(data, *weights, classes=outputs if loss == "cross_entropy" else 0)
         # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
         checkpoints = 4 * 16 * self._parameters(data, outputs)  # with the optimizer's state, and some at once
-        with tempfile.TemporaryDirectory(prefix="heddle-", dir=in_memory(checkpoints, _MOST_IN_MEMORY)) as folder:
+        with folder_of_run(in_memory(checkpoints, _MOST_IN_MEMORY)) as folder:
             if goes_on and not once:
                 options["init"] = self.run_.checkpoint / "model.safetensors"
             with Session(network, samples, keep=1, out=folder + "/run", **options) as session:
@@ -462,8 +461,10 @@ class _Network(BaseEstimator):
                     run = session.run()
                 else:
                     run = session.save()
-            run = run.detached(best=self.early_stopping)
-            self.run_ = run._normalising_as(self.run_) if goes_on else run
+            run = run._alone(folder, best=self.early_stopping)
+            if goes_on:
+                run._normalise_as(self.run_)
+            self.run_ = run
         self.loss_ = self.loss_curve_[-1]
 
     def _in_units(self, metric: Any) -> Any:

@@ -117,6 +117,13 @@ def test_room_in_memory():
     finally:
         heddle.sklearn.in_memory = in_memory
     assert asked == [64 * (5 * 8 + 9 * 2), 64 * 5 * 2, 64 * (5 * 128 + 129 * 2)], asked
+    for hidden in ((8,), (1000, 90)):  # a small run stays in its folder, a large one gets one when it is asked for
+        estimator = HeddleClassifier(hidden=hidden, early_stopping=True, epochs=2).fit(x, y).set_params(
+            early_stopping=False).partial_fit(x, y)
+        folder, again = estimator.run_.folder, pickle.loads(pickle.dumps(estimator))
+        assert np.array_equal(estimator.predict_proba(x), again.predict_proba(x)) and folder.exists()
+        del estimator
+        assert not folder.exists() and again.run_.digest
 
 
 def test_rounding():

@@ -83,7 +83,7 @@ static hd_status keep_decoded(hd_dataset *data, hd_ctx *ctx, hd_cache_choice kin
   int64_t bytes = 0;
   for (int s = 0; s < parts_of(data); s++)
     bytes += hd__split_decodes(&split[s]) && !split[s].drawn ? hd__cache_bytes(&split[s]) : 0;
-  const bool fits = bytes <= hd__memory_budget() / SHARE;
+  const bool fits = bytes == 0 || bytes <= hd__memory_budget() / SHARE;
   for (int s = 0; s < parts_of(data); s++) {
     if (!hd__split_decodes(&split[s]) || split[s].drawn || kind == HD_CACHE_NONE)
       continue;

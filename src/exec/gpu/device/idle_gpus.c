@@ -2,6 +2,7 @@
  * slower driver only where CUDA_VISIBLE_DEVICES may hide the GPUs found. */
 #include "exec/gpu/device/idle_gpus.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +44,14 @@ static int count_idle(char name[HD_LOOK_TEXT_BYTES], const hd_nvml *nvml) {
   return idle;
 }
 
+/* A library that a process has not found is not looked for again: runs may be many and short. */
 int hd__idle_gpus(char name[HD_LOOK_TEXT_BYTES]) {
+  static atomic_bool absent;
   char note[HD_LOOK_TEXT_BYTES];
   name[0] = 0;
-  hd_nvml *nvml = hd__nvml_open(note);
+  hd_nvml *nvml = atomic_load(&absent) ? NULL : hd__nvml_open(note);
+  if (!nvml)
+    atomic_store(&absent, true);
   const int idle = nvml && hd__cuda_installed() ? count_idle(name, nvml) : 0;
   hd__nvml_close(nvml);
   return idle;
