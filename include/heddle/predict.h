@@ -66,7 +66,8 @@ HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);
 HD_API const char *hd_predictor_class_name(const hd_predictor *predictor, int32_t class_number);
 
 /* `count` samples of 8-bit pixels, each in planes (channel, row, column) as data sets have them: light ink on black for
- * digits. Normalised as in training. value: count x hd_predictor_count. */
+ * digits. Normalised as in training; of the run's other transforms only lists with one of the program's are applied, as
+ * in an evaluation. value: count x hd_predictor_count. */
 HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
                                    int64_t count);
 

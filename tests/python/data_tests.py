@@ -328,7 +328,9 @@ def test_transforms():
     assert train((x, y), transforms=lists, workers=2).digest == one.digest
     assert train((x, y), transforms=["to_float", noise]).digest != train((x, y), transforms=["to_float"]).digest
     doubled = train((x, y), transforms=["to_float", lambda image: image * 2])
-    assert np.allclose(doubled.losses, train((x * 2.0 / 255, y), transforms=["to_float"]).losses, atol=1e-5)
+    scaled = train((x * 2.0 / 255, y), transforms=["to_float"])
+    assert np.allclose(doubled.losses, scaled.losses, atol=1e-5)
+    assert np.allclose(doubled.predict(x), scaled.predict(x * 2.0 / 255), atol=1e-4)
     assert train((x, y), transforms=["to_float", noise], lr=0, weight_decay=0).evaluate().loss == train(
         (x, y), transforms=["to_float"], lr=0, weight_decay=0).evaluate().loss
 

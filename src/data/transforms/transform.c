@@ -17,6 +17,7 @@ struct hd_pipeline {
   hd_pipeline_shape shape;
   hd_transform_step *step;
   int steps, mixup; /* the step that mixes, -1: none */
+  bool lacks_program;
   size_t buffer_bytes, work_bytes, partner_bytes;
   float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* of the pass that writes the result */
 };
@@ -140,6 +141,7 @@ static hd_status build(hd_pipeline *p, hd_ctx *ctx, const hd_yaml_node *list, hd
     hd_transform_step step = {.place = (uint32_t)i};
     hd_status status = hd__step_read(&step, ctx, &list->item[i]);
     const bool dropped = status == HD_OK && is_dropped(step.row, mode);
+    p->lacks_program |= dropped && step.row->kind == HD_TRANSFORM_FIXED && hd__transform_is_of_program(step.row);
     step.middle = mode == HD_PIPELINE_EVALUATION;
     if (status == HD_OK && !dropped)
       status = fit_step(p, &step, &fit);
@@ -206,6 +208,8 @@ hd_status hd__pipeline_check_masks(hd_ctx *ctx, const hd_pipeline *p) {
     HD_TRY(hd__mask_check(ctx, &p->step[i]));
   return HD_OK;
 }
+
+bool hd__pipeline_lacks_program(const hd_pipeline *p) { return p->lacks_program; }
 
 bool hd__pipeline_keeps_frame(const hd_pipeline *p) {
   int i = 0;

@@ -33,6 +33,9 @@ const uint8_t *hd__pipeline_mask(const hd_pipeline *pipeline, const hd_sample *s
 /* HD_E_USAGE if a transform does to pixels what cannot be done to their classes: one_hot, mixup, those of programs. */
 hd_status hd__pipeline_check_masks(hd_ctx *ctx, const hd_pipeline *pipeline);
 
+/* Whether HD_PIPELINE_FITTED left out a transform of the program that evaluations apply. */
+bool hd__pipeline_lacks_program(const hd_pipeline *pipeline);
+
 /* Whether the result shows all of the picture in its place: it is resized at most, and colours change. */
 bool hd__pipeline_keeps_frame(const hd_pipeline *pipeline);
 

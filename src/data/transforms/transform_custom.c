@@ -21,6 +21,8 @@ static void apply(const hd_transform_step *step, hd_transform_run *run) {
   given->apply(&call);
 }
 
+bool hd__transform_is_of_program(const hd_transform *row) { return row->apply == apply; }
+
 static bool is_name(const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   return name && *name && strlen(name) <= HD_TRANSFORM_MAX_NAME && strspn(name, letters) == strlen(name);

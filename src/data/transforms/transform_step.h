@@ -210,6 +210,9 @@ struct hd_custom_transforms {
 /* The row of a name, NULL if there is none. */
 const hd_transform *hd__transform_find(const hd_ctx *ctx, const char *name);
 
+/* Whether it is one of hd_transform_add. */
+bool hd__transform_is_of_program(const hd_transform *row);
+
 /* A parameter's node, NULL if it is not given. */
 const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key);
 

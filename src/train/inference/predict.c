@@ -228,10 +228,38 @@ static hd_status predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const
   return HD_OK;
 }
 
+/* The model takes the shape that a picture has after the run's transforms. */
+static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_split *one, const char *path) {
+  int32_t shape[3];
+  HD_FEED_OWNED feed = {0};
+  hd_predictor_input(shape, p);
+  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
+  const hd_split seen = hd__feed_seen(&feed);
+  if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "%s: expected a picture of %dx%d, or a run whose transforms resize it, found %dx%d; resize it, or "
+                  "train with a resize",
+                  path, shape[2], shape[1], seen.width, seen.height);
+}
+
+/* Samples of the model's size are fitted already, unless a function of the program is among the run's transforms: what
+ * it does to numbers all samples need, so that these go through the whole list. */
+static hd_status mode_for(hd_pipeline_mode *mode, hd_predictor *p, hd_ctx *ctx, const hd_split *samples) {
+  HD_FEED_OWNED feed = {0};
+  *mode = HD_PIPELINE_FITTED;
+  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, samples, *mode));
+  if (!feed.pipeline || !hd__pipeline_lacks_program(feed.pipeline))
+    return HD_OK;
+  *mode = HD_PIPELINE_EVALUATION;
+  return check_size(p, ctx, samples, "the samples");
+}
+
 /* Samples of one kind, bytes or floats. */
 static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *bytes, const float *floats,
                               int64_t count) {
   static const int32_t no_labels[AT_ONCE];
+  hd_pipeline_mode mode;
   int32_t shape[3];
   hd_predictor_input(shape, p);
   const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
@@ -248,7 +276,9 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
                               .height = shape[1],
                               .width = shape[2],
                               .classes = 1};
-    HD_TRY(hd__predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
+    if (first == 0)
+      HD_TRY(mode_for(&mode, p, ctx, &samples));
+    HD_TRY(hd__predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, mode));
   }
   return HD_OK;
 }
@@ -302,21 +332,6 @@ static hd_status predict_one(double *value, hd_predictor *p, hd_ctx *ctx, const 
   return feed.pipeline && hd__pipeline_keeps_frame(feed.pipeline)
              ? hd__masks_resize(value, p, ctx, one->height, one->width)
              : HD_OK;
-}
-
-/* The model takes the shape that a picture has after the run's transforms. */
-static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_split *one, const char *path) {
-  int32_t shape[3];
-  HD_FEED_OWNED feed = {0};
-  hd_predictor_input(shape, p);
-  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
-  const hd_split seen = hd__feed_seen(&feed);
-  if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
-    return HD_OK;
-  return hd__fail(ctx, HD_E_SHAPE,
-                  "%s: expected a picture of %dx%d, or a run whose transforms resize it, found %dx%d; resize it, or "
-                  "train with a resize",
-                  path, shape[2], shape[1], seen.width, seen.height);
 }
 
 /* Brightness by the weights of BT.601; a grey pixel keeps its value. */
