@@ -61,6 +61,9 @@ hd_status hd__onnx_put_scale(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 /* |x| */
 hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);
 
+/* Whether a dropout drops elements, or perhaps does. */
+bool hd__onnx_drops(const hd_onnx_reader *r, const HdOnnx__Node *node);
+
 /* ---- Weights ---- */
 
 static inline hd_shape hd__onnx_vector(int64_t count) { return (hd_shape){1, {(int32_t)count}}; }
