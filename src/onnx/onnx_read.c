@@ -224,7 +224,8 @@ static const char *find_scores(const hd_onnx_reader *r, const char *scores, bool
 
 /* The last nodes of a file of heddle's may scale the scores to the targets, per output: these are no layer. */
 static hd_status refuse_unscaling(hd_onnx_reader *r) {
-  const HdOnnx__Node *add = hd__onnx_producer(r, r->graph->output[0]->name, "Add"); /* behind it a cast to float */
+  const char *name = r->graph->output[0]->name;
+  const HdOnnx__Node *add = name ? hd__onnx_producer(r, name, "Add") : NULL; /* behind it a cast to float */
   if (!add || strcmp(hd__onnx_input(add, 1), "scores/mean") != 0)
     return HD_OK;
   return hd__onnx_refuse(r, add,
@@ -233,13 +234,14 @@ static hd_status refuse_unscaling(hd_onnx_reader *r) {
                          "or export a run of --target-scale none");
 }
 
-/* Whether a softmax is over the channels of the scores before it, which are the classes. */
+/* Whether a softmax is over the channels of the scores before it, all of them and nothing else: these are the classes.
+ */
 static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *softmax) {
   const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS; /* then over all later axes, too */
   const int axis = hd__onnx_axis(v, hd__onnx_int(softmax, "axis", old ? 1 : -1));
-  const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
   bool good = v->batch == 0 && axis > 0;
-  good = good && (v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1));
+  for (int i = 0; i < v->atoms; i++)
+    good = good && (v->atom[i].axis == axis) == (v->atom[i].step >= v->h * v->w);
   for (int later = axis + 1; later < v->rank && old; later++)
     good = good && hd__onnx_side(v, later) == 1;
   return good;
