@@ -72,15 +72,17 @@ static void keep_constant(hd_onnx_reader *r, size_t at, const HdOnnx__Tensor *t,
 /* A node Constant, in any of its forms. */
 static const HdOnnx__Tensor *read_constant(int *type, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const HdOnnx__Attribute *a = node->n_attribute == 1 ? node->attribute[0] : NULL;
-  if (!a || !a->name)
-    return NULL;
-  *type = a->t ? a->t->data_type : 0;
-  if (!strcmp(a->name, "value") && a->t)
+  const char *name = a && a->name ? a->name : "";
+  *type = a && a->t ? a->t->data_type : 0;
+  if (!strcmp(name, "value") && a->t)
     return usual(r, a->t);
-  const bool floats = strstr(a->name, "float") != NULL, list = a->name[strlen(a->name) - 1] == 's';
+  const bool list = !strcmp(name, "value_floats") || !strcmp(name, "value_ints");
+  const bool floats = !strcmp(name, "value_float") || !strcmp(name, "value_floats");
+  if (!list && !floats && strcmp(name, "value_int") != 0)
+    return NULL;
   const int64_t count = !list ? 1 : (int64_t)(floats ? a->n_floats : a->n_ints);
   HD_ARRAY out = {0};
-  if ((!floats && !strstr(a->name, "int")) || !hd__array_make(&out, floats ? FLOAT : INT64, list, &count))
+  if (!hd__array_make(&out, floats ? FLOAT : INT64, list, &count))
     return NULL;
   *type = out.type;
   for (int64_t i = 0; i < count; i++)
@@ -152,7 +154,7 @@ static const HdOnnx__Tensor *fold_late(hd_onnx_reader *r, const char *name, int 
   size_t n = 0;
   int type;
   if (t || !node || depth > MOST_DEPTH || node->n_output != 1 || node->n_input > MOST_INPUTS ||
-      ++r->looks > MOST_LOOKS || hd__onnx_is(node, "Shape"))
+      ++r->looks > MOST_LOOKS || !hd__onnx_is(node, node->op_type) || hd__onnx_is(node, "Shape"))
     return t;
   for (; n < node->n_input; n++) {
     const HdOnnx__Tensor *from = fold_late(r, node->input[n], depth + 1);
