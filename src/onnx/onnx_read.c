@@ -335,13 +335,15 @@ static hd_status make_scores(hd_onnx_reader *r, const char *output, bool from_he
 }
 
 static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
-  const char *loss = entry_of(model, "heddle.loss"), *output;
+  const char *loss = entry_of(model, "heddle.loss"), *elements = entry_of(model, HD_ONNX_ELEMENTS), *output;
   const HdOnnx__Value *input;
   const bool heads = loss && !strcmp(loss, hd__op_info(HD_OP_weighted_sum)->name);
   HD_TRY(find_ends(&input, &output, r, heads));
   write_name(r);
   HD_TRY(write_input(r, input));
-  r->out->input.from_heddle = loss != NULL;
+  hd_onnx_input *in = &r->out->input;
+  in->may_be_bytes = loss && !elements && !in->bytes;
+  in->bytes = in->bytes || (loss && elements && !strcmp(elements, HD_ONNX_BYTES));
   if (heads)
     return write_heads(r, model);
   if (loss)

@@ -363,6 +363,36 @@ refused() {
   grep -q "s.onnx normalises its input, .*, which is that of the data" out
 }
 
+# The transforms that a run says its data get.
+asked_for() { sed -n "s/.*so the data get --transforms '\(.*\)'.*/\1/p" "$1"; }
+
+@test "dark bytes are told from numbers from 0 to 1 by what heddle's ONNX file says of its samples" {
+  need_onnx
+  local list
+  small_run simplenet s --transforms '[to_float, {normalise: {mean: 0.001, std: 0.003}}]'
+  "$HEDDLE" export s --onnx s.onnx >out
+  args="--data random:1x28x28 --max-steps 1 --batch 32"
+  "$HEDDLE" train --model s.onnx $args --out r >out
+  list=$(asked_for out)
+  case $list in '[to_float, {normalise: {mean: 0.001, std: 0.00'*) ;; *) false ;; esac
+  LC_ALL=C sed 's/heddle\.elements/heddle.elementz/' s.onnx >old.onnx # as older versions wrote it
+  fails 2 train --model old.onnx $args
+  says "if its pixels are from 0 to 255 give --transforms '$list'"
+  "$HEDDLE" train --model old.onnx $args --out o --transforms "$list" >out
+  [ "$("$HEDDLE" digest r)" = "$("$HEDDLE" digest o)" ]
+}
+
+@test "a network of bytes takes the transforms that it asks for" {
+  need_onnx
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/own-bytes" net.onnx
+  args="train --model net.onnx --data random:1x8x8 --max-steps 1 --batch 32"
+  "$HEDDLE" $args --out r >out
+  "$HEDDLE" $args --out given --transforms "$(asked_for out)" >out
+  grep -q "which is that of --transforms" out
+  [ "$("$HEDDLE" digest r)" = "$("$HEDDLE" digest given)" ]
+  fails 2 $args --transforms '[to_float, normalise]'
+}
+
 @test "data that number the classes of an ONNX file in another way are refused" {
   need_onnx
   table() { # NAMES...
