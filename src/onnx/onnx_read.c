@@ -156,6 +156,44 @@ static bool becomes_floats(const hd_onnx_reader *r, const char *name, int type) 
   return becomes;
 }
 
+/* Whether an operator takes, moves or repeats whole elements, which then are bytes as before. */
+static bool moves_elements(const HdOnnx__Node *node) {
+  static const char *const ops[] = {"Identity", "Transpose", "Reshape",      "Flatten",      "Squeeze", "Unsqueeze",
+                                    "Slice",    "Split",     "Gather",       "Concat",       "Expand",  "Tile",
+                                    "Pad",      "MaxPool",   "DepthToSpace", "SpaceToDepth", "Resize",  "Upsample"};
+  const bool nearest = !hd__onnx_attribute(node, "mode") || hd__onnx_text(node, "mode", "nearest");
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (hd__onnx_is(node, ops[i]))
+      return nearest || (strcmp(ops[i], "Resize") != 0 && strcmp(ops[i], "Upsample") != 0);
+  return false;
+}
+
+/* Bytes become floats before anything is computed with them, which would wrap and round. */
+static hd_status check_bytes(hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Graph *g = r->graph;
+  HD_OWNED bool *of_bytes = NULL; /* whether a node's outputs are bytes of the input */
+  HD_TRY(HD_NEW(of_bytes, g->n_node + 1, r->ctx, "%s: out of memory while reading", r->path));
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t i = 0; i < g->n_node; i++) {
+      bool reads = false;
+      for (size_t k = 0; k < g->node[i]->n_input && !of_bytes[i]; k++) {
+        const HdOnnx__Node *from = hd__onnx_node(r, g->node[i]->input[k]);
+        reads = reads || !strcmp(g->node[i]->input[k], name) || (from && of_bytes[hd__onnx_index(r, from)]);
+      }
+      if (!reads || hd__onnx_is(g->node[i], "Cast") || hd__onnx_is(g->node[i], "Shape") ||
+          hd__onnx_is_scaler(g->node[i]))
+        continue;
+      if (!moves_elements(g->node[i]))
+        return hd__onnx_refuse(r, g->node[i],
+                               "expected the input's bytes as floats, found them as bytes; cast them to float32 before "
+                               "this node");
+      more = of_bytes[i] = true;
+    }
+  }
+  return HD_OK;
+}
+
 /* Its type, and the map of the input itself. */
 static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long long channels) {
   hd_onnx_map *map = &r->map[r->graph->n_node];
@@ -166,6 +204,8 @@ static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long
                     "%s: expected the input '%.80s' as float32 or uint8, found type %d; export it in float32", r->path,
                     input->name, type);
   r->out->input.bytes = type == TYPE_UINT8;
+  if (type == TYPE_UINT8)
+    HD_TRY(check_bytes(r, input->name));
   r->out->input.channels = channels > HD_ONNX_CHANNELS ? 0 : (int32_t)channels;
   map->state = HD_ONNX_MAP;
   for (int c = 0; c < r->out->input.channels; c++)

@@ -308,6 +308,7 @@ refused() {
   refused no-batch-in-pool "n_c' (GlobalAveragePool)" "constant axes behind the batch"
   refused no-old-spreading "n_b' (Add)" "no attribute 'axis'"
   refused no-other-domain "n_f' (Reshape)" "a constant shape" # which a Concat of another domain makes
+  refused no-bytes-less "n_s' (Sub)" "the input's bytes as floats"
   refused no-unscaling "/scores/2' (Add)" "scores as the loss reads them"
   cp "$SRCDIR/tests/fuzz/corpus/onnx/classes-of-places" net.onnx # its last softmax is part of the loss
   "$HEDDLE" summary --model net.onnx >out

@@ -13,7 +13,7 @@ import tempfile
 
 import numpy as np
 import onnxruntime
-from onnx import parser, save
+from onnx import TensorProto, parser, save
 
 GROUPED = """
 a = Relu(x) b = Reshape(a, to) c = InstanceNormalization(b, one, zero) d = Reshape(c, back)
@@ -310,6 +310,19 @@ NETWORKS = [
         "int64[7] by = {0, 0, 1, 1, 2, 2, 3}>{a = Conv(x, k) y = Gather <axis = 3> (a, by)}",
     ),
     (
+        "bytes that are moved before they are cast", "", 3,
+        "(uint8[N,3,4,4] x) => (float[N,24] y) <float[2,3,1,1] k = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}, int64[1] axis = {1},"
+        "float[4] scales = {1, 1, 2, 1}, " + ends(a0=0, a1=1, a2=2, a3=3) + ">{b = Slice(x, a2, a3, axis)"
+        "g = Slice(x, a1, a2, axis) r = Slice(x, a0, a1, axis) c = Concat <axis = 1> (b, g, r)"
+        "p = MaxPool <kernel_shape = [2, 2], strides = [2, 1]> (c) h = Resize (p, , scales)"
+        "f = Cast <to = 1> (h) d = Conv(f, k) y = Flatten(d)}",
+    ),
+    (
+        "bytes that are interpolated", "found them as bytes", 3,
+        "(uint8[N,1,4,4] x) => (float[N,64] y) <float[1,1,1,1] k = {0.1}, float[4] scales = {1, 1, 2, 2}>"
+        '{h = Resize <mode = "linear"> (x, , scales) f = Cast <to = 1> (h) d = Conv(f, k) y = Flatten(d)}',
+    ),
+    (
         "other ones of seven columns", "nearest ones", 3,
         "(float[N,2,3,4] x) => (float[N,2,3,7] y) <float[2,2,1,1] k = {1, 2, 3, 4},"
         "int64[7] by = {0, 1, 1, 2, 2, 3, 3}>{a = Conv(x, k) y = Gather <axis = 3> (a, by)}",
@@ -321,12 +334,14 @@ def compare(program, folder, name, words, batch, text, opset=18):
     """What is wrong with a network; None: nothing is."""
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g ' + text)
     sides = [side.dim_value or batch for side in model.graph.input[0].type.tensor_type.shape.dim]
+    is_bytes = model.graph.input[0].type.tensor_type.elem_type == TensorProto.UINT8
     x = np.random.default_rng(3).standard_normal(sides).astype(np.float32)
+    x = np.abs(99 * x).astype(np.uint8) if is_bytes else x
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     wanted = session.run(None, {"x": x})[0].ravel()
     path, samples = os.path.join(folder, "network.onnx"), os.path.join(folder, "samples")
     save(model, path)
-    x.tofile(samples)
+    x.astype(np.float32).tofile(samples)
     run = subprocess.run([program, path, samples, str(batch)], capture_output=True)
     said = run.stderr.decode().strip()
     if run.returncode or words:
