@@ -233,6 +233,23 @@ END
   no grep -q tta err plain.c
 }
 
+@test "pools whose last windows reach beyond the padding are written so that all programs agree, and come back" {
+  need_onnx
+  printf '%s\n' "model: pools" "input: [1, 28, 28]" "layers:" \
+    "  - a: {op: avg_pool2d, kernel: 3, stride: 2, ceil_mode: true}" \
+    "  - b: {op: avg_pool2d, kernel: 3, stride: 2, padding: 1, ceil_mode: true}" \
+    "  - c: {op: avg_pool2d, kernel: [3, 2], stride: [2, 3], padding: 1, ceil_mode: true}" \
+    "  - d: {op: max_pool2d, kernel: 2, stride: 2, padding: 1, ceil_mode: true}" \
+    "  - f: {op: flatten}" "  - l: {op: linear, out: 10}" >pools.yaml
+  small_run "$PWD/pools.yaml" r
+  "$HEDDLE" export r --onnx net.onnx >out
+  no grep -aqP 'count_include_pad\x18\x01' net.onnx
+  [ "$(grep -aoP 'ceil_mode\x18\x01' net.onnx | wc -l)" -eq 3 ] # d needs none
+  small_run net.onnx again --lr 0 --optimizer sgd
+  for run in r again; do "$BUILDDIR/tests/golden/print_scores" $run few >$run.scores; done
+  cmp r.scores again.scores
+}
+
 @test "with --fresh the network of an ONNX file is the one that was exported" {
   need_onnx
   for network in cnn "$SRCDIR/tests/bits/upsampled.yaml" "$SRCDIR/tests/bits/shared.yaml" \
