@@ -232,6 +232,7 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
                     r->path, input->name);
   view_input(r, rank, side, input->name);
   r->batch = type->shape->dim[0]->dim_value;
+  r->batch = r->batch > INT32_MAX ? 0 : r->batch;
   HD_TRY(check_input(r, input, side[0]));
   r->row = side[0] == 1 && side[1] == 1 && side[2] <= HD_ONNX_ROW ? side[2] : 0;
   r->input = input->name;

@@ -327,6 +327,11 @@ refused() {
   refused no-other-domain "n_f' (Reshape)" "a constant shape" # which a Concat of another domain makes
   refused no-bytes-less "n_s' (Sub)" "the input's bytes as floats"
   refused no-unscaling "/scores/2' (Add)" "scores as the loss reads them"
+  refused no-far-pads "n_s' (Pad)" "constant pads"
+  refused no-far-split "n_a' (Split)" "constant parts"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/number-beside" net.onnx # "block", which adds a number, beside "block.conv"
+  "$HEDDLE" summary --model net.onnx >out
+  grep -q 'parameters: 134, trainable: 130' out
   cp "$SRCDIR/tests/fuzz/corpus/onnx/classes-of-places" net.onnx # its last softmax is part of the loss
   "$HEDDLE" summary --model net.onnx >out
   no grep -q softmax out
