@@ -167,12 +167,6 @@ hd_status hd__onnx_read_gelu(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
                                                                        : "op: gelu, approximate: none");
 }
 
-bool hd__onnx_drops(const hd_onnx_reader *r, const HdOnnx__Node *node) {
-  const char *trains = hd__onnx_input(node, 2);
-  bool does = false;
-  return *trains && (!hd__onnx_flag(&does, r, trains) || does);
-}
-
 hd_status hd__onnx_read_dropout(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   char p[HD_NUMBER_BYTES], op[64 + HD_NUMBER_BYTES];
   double ratio;

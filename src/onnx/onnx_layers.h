@@ -62,7 +62,11 @@ hd_status hd__onnx_put_scale(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* Whether a dropout drops elements, or perhaps does. */
-bool hd__onnx_drops(const hd_onnx_reader *r, const HdOnnx__Node *node);
+static inline bool hd__onnx_drops(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *trains = hd__onnx_input(node, 2);
+  bool does = false;
+  return *trains && (!hd__onnx_flag(&does, r, trains) || does);
+}
 
 /* ---- Weights ---- */
 

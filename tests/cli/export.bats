@@ -329,6 +329,7 @@ refused() {
   refused no-unscaling "/scores/2' (Add)" "scores as the loss reads them"
   refused no-far-pads "n_s' (Pad)" "constant pads"
   refused no-far-split "n_a' (Split)" "constant parts"
+  refused no-far-batch "n_g' (Reshape)" "a constant shape"
   cp "$SRCDIR/tests/fuzz/corpus/onnx/number-beside" net.onnx # "block", which adds a number, beside "block.conv"
   "$HEDDLE" summary --model net.onnx >out
   grep -q 'parameters: 134, trainable: 130' out

@@ -118,8 +118,8 @@ static void put_short_name(bytes *b, int field, int level, int neg) {
   put_block(b, field, level < 0 ? "x" : name, level < 0 ? 1 : strlen(name));
 }
 
-/* Reshapes of the input, each to the shape of the one before behind NEGS operators: whoever looks for the last shape is
- * in all of them. */
+/* Reshapes of the input, each to the shape of the one before behind NEGS operators: a look for the last shape is one
+ * into all of them. */
 static bytes nest_of_shapes(void) {
   bytes graph = {0}, model = {0}, value = {0};
   for (int level = 0; level < LEVELS; level++)
