@@ -37,6 +37,14 @@ compare uneven "$SRCDIR/tests/bits/resized.yaml"
 sed 's/size: \[3, 4\]/size: [4, 7]/; s/size: \[2, 2\]/size: [2, 1]/' "$SRCDIR/tests/bits/resized.yaml" \
   >"$folder/resized.yaml"
 compare resized "$folder/resized.yaml"
+# Pools whose windows reach beyond the padding, with a window that begins in it left out.
+printf '%s\n' "model: pools" "input: [1, 28, 28]" "layers:" \
+  "  - a: {op: avg_pool2d, kernel: 3, stride: 2, ceil_mode: true}" \
+  "  - b: {op: avg_pool2d, kernel: 3, stride: 2, padding: 1, ceil_mode: true}" \
+  "  - c: {op: avg_pool2d, kernel: [3, 2], stride: [2, 3], padding: 1, ceil_mode: true}" \
+  "  - d: {op: max_pool2d, kernel: 2, stride: 2, padding: 1, ceil_mode: true}" \
+  "  - f: {op: flatten}" "  - l: {op: linear, out: 10}" >"$folder/pools.yaml"
+compare pools "$folder/pools.yaml"
 # Images that grow by factors that no float has: nearest along one side, along both, and between pixels.
 cat >"$folder/factors.yaml" <<'END'
 model: factors

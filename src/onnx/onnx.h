@@ -22,6 +22,7 @@ typedef struct hd_onnx_network {
   const char *class_names; /* a list in JSON, for the file's metadata; NULL: none */
   const char *features;    /* the meaning of each element of a row, the same */
   const char *transforms;  /* what made the run's samples, a list as options have it; NULL: nothing */
+  const char *elements;    /* of the input, HD_ONNX_BYTES or HD_ONNX_FLOATS; NULL: tokens */
 } hd_onnx_network;
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
@@ -29,14 +30,19 @@ hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 /* The key of the file's metadata that has the loss of head %d, as a model file states it; the outputs are the heads. */
 #define HD_ONNX_HEAD_LOSS "heddle.loss.%d"
 
+/* The key of the elements of the run's samples: what x is in a file whose input is float32 all the same. */
+#define HD_ONNX_ELEMENTS "heddle.elements"
+#define HD_ONNX_BYTES "uint8"
+#define HD_ONNX_FLOATS "float32"
+
 enum { HD_ONNX_CHANNELS = 64 };
 
 /* The normalisation by the first nodes of a network: x * scale + shift of each channel, or (x - mean) / std of each
  * element of a row. It is not a layer of the description. `maps`: there is one. The range of x for pictures is only
- * known if the input is bytes, which in files of heddle's are mostly 0 to 255. An input with more channels than fit
- * here has no map, and `channels` is 0. */
+ * known if the input is `bytes`; that of heddle 0.2's files `may_be_bytes`. An input with more channels than
+ * fit here has no map, and `channels` is 0. */
 typedef struct hd_onnx_input {
-  bool maps, bytes, from_heddle;
+  bool maps, bytes, may_be_bytes;
   int32_t channels;
   double scale[HD_ONNX_CHANNELS], shift[HD_ONNX_CHANNELS];
   int64_t elems;      /* of a row where each element has a map of its own, (x - mean) / std; 0: none has */

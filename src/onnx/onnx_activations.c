@@ -170,8 +170,7 @@ hd_status hd__onnx_read_gelu(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 hd_status hd__onnx_read_dropout(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   char p[HD_NUMBER_BYTES], op[64 + HD_NUMBER_BYTES];
   double ratio;
-  bool is_training = false;
-  if (*hd__onnx_input(node, 2) && (!hd__onnx_flag(&is_training, r, hd__onnx_input(node, 2)) || is_training))
+  if (hd__onnx_drops(r, node))
     return hd__onnx_refuse(
         r, node, "expected training_mode false, found true or a computed value; export the network in evaluation mode");
   if (!hd__onnx_scalar(&ratio, r, hd__onnx_input(node, 1)))

@@ -39,7 +39,8 @@ static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   HD_TRY(hd__onnx_put(v, r, node, name, "op: conv2d, from: \"%s\", out: %lld, kernel: 1, groups: %lld%s", from,
                       (long long)v->c, (long long)v->c, bias ? "" : ", bias: false"));
   if (fixed)
-    fprintf(r->rules, "%s{match: \"%s.*\", requires_grad: false}", ftell(r->rules) > 0 ? ", " : "", v->layer);
+    fprintf(r->rules, "%s{match: \"%s.%s\", requires_grad: false}", ftell(r->rules) > 0 ? ", " : "", v->layer,
+            weight ? "weight" : "bias");
   if (weight)
     HD_TRY(hd__onnx_add_weight(r, v->layer, "weight", &shape, weight));
   else {

@@ -51,11 +51,12 @@ static const char *unscaled(numbers *n, hd_onnx_reader *r, const char *name) {
 /* The softmax below nodes that change none of its numbers: dropout, and a guard against NaN. */
 static const HdOnnx__Node *softmax_of(const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
-  if (node && hd__onnx_is(node, "Dropout"))
+  if (node && hd__onnx_is(node, "Dropout") && !hd__onnx_drops(r, node))
     node = hd__onnx_producer(r, hd__onnx_input(node, 0), NULL);
   if (node && hd__onnx_is(node, "Where")) {
     const HdOnnx__Node *nan = hd__onnx_producer(r, hd__onnx_input(node, 0), "IsNaN");
-    node = nan ? hd__onnx_producer(r, hd__onnx_input(node, 2), NULL) : NULL;
+    node = hd__onnx_producer(r, hd__onnx_input(node, 2), NULL);
+    node = nan && node == hd__onnx_producer(r, hd__onnx_input(nan, 0), NULL) ? node : NULL;
   }
   return node && hd__onnx_is(node, "Softmax") ? node : NULL;
 }

@@ -72,15 +72,17 @@ static void keep_constant(hd_onnx_reader *r, size_t at, const HdOnnx__Tensor *t,
 /* A node Constant, in any of its forms. */
 static const HdOnnx__Tensor *read_constant(int *type, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const HdOnnx__Attribute *a = node->n_attribute == 1 ? node->attribute[0] : NULL;
-  if (!a || !a->name)
-    return NULL;
-  *type = a->t ? a->t->data_type : 0;
-  if (!strcmp(a->name, "value") && a->t)
+  const char *name = a && a->name ? a->name : "";
+  *type = a && a->t ? a->t->data_type : 0;
+  if (!strcmp(name, "value") && a->t)
     return usual(r, a->t);
-  const bool floats = strstr(a->name, "float") != NULL, list = a->name[strlen(a->name) - 1] == 's';
+  const bool list = !strcmp(name, "value_floats") || !strcmp(name, "value_ints");
+  const bool floats = !strcmp(name, "value_float") || !strcmp(name, "value_floats");
+  if (!list && !floats && strcmp(name, "value_int") != 0)
+    return NULL;
   const int64_t count = !list ? 1 : (int64_t)(floats ? a->n_floats : a->n_ints);
   HD_ARRAY out = {0};
-  if ((!floats && !strstr(a->name, "int")) || !hd__array_make(&out, floats ? FLOAT : INT64, list, &count))
+  if (!hd__array_make(&out, floats ? FLOAT : INT64, list, &count))
     return NULL;
   *type = out.type;
   for (int64_t i = 0; i < count; i++)
@@ -148,13 +150,13 @@ enum { MOST_DEPTH = 32 };
 static const HdOnnx__Tensor *fold_late(hd_onnx_reader *r, const char *name, int depth) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const HdOnnx__Node *node = hd__onnx_node(r, name);
-  hd_array in[MOST_INPUTS] = {{0}};
   size_t n = 0;
   int type;
   if (t || !node || depth > MOST_DEPTH || node->n_output != 1 || node->n_input > MOST_INPUTS ||
-      ++r->looks > MOST_LOOKS || hd__onnx_is(node, "Shape"))
+      ++r->looks > MOST_LOOKS || !hd__onnx_is(node, node->op_type) || hd__onnx_is(node, "Shape"))
     return t;
-  for (; n < node->n_input; n++) {
+  HD_OWNED hd_array *in = hd__calloc(node->n_input + 1, sizeof *in); /* calls nest as deep as a file's nodes */
+  for (; in && n < node->n_input; n++) {
     const HdOnnx__Tensor *from = fold_late(r, node->input[n], depth + 1);
     if (from ? !read_value(&in[n], r, node->input[n])
              : !(from = sizes_of(r, node->input[n])) || !hd__array_read(&in[n], from))
@@ -164,7 +166,7 @@ static const HdOnnx__Tensor *fold_late(hd_onnx_reader *r, const char *name, int 
     t = fold_and_keep(&type, r, node, in, (int)n);
     keep_constant(r, r->graph->n_initializer + (size_t)hd__onnx_index(r, node), t, type);
   }
-  for (size_t i = 0; i < n || (i == n && n < node->n_input); i++)
+  for (size_t i = 0; in && i <= n && i < node->n_input; i++)
     hd__array_release(&in[i]);
   return t;
 }

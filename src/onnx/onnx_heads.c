@@ -44,8 +44,11 @@ static bool find_split(part *out, hd_onnx_reader *r, const char *name, int rank)
   const int count = node ? hd__onnx_list(size, r, node, "split", 1) : 0;
   if (!node || !value || value->output >= count || !is_last(hd__onnx_int(node, "axis", 0), rank))
     return false;
-  for (int i = 0; i < value->output; i++)
-    first += size[i];
+  for (int i = 0; i <= value->output; i++) {
+    if (size[i] < 0 || size[i] > HD_ONNX_MOST_SIDE)
+      return false;
+    first += i < value->output ? size[i] : 0;
+  }
   *out = (part){hd__onnx_resolve(r, hd__onnx_input(node, 0)), first, first + size[value->output]};
   return size[value->output] > 0;
 }

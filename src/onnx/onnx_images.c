@@ -117,7 +117,8 @@ hd_status hd__onnx_read_pad(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   for (int i = 0; good && i < count / 2; i++) {
     const int a = axes ? hd__onnx_axis(v, axis[i]) : i, at = a + 4 - v->rank - 2;
     const int64_t before = p[i], after = p[i + count / 2];
-    good = before <= 1024 && after <= 1024 && a >= 0 && (a > 1 || (before == 0 && after == 0));
+    good = before <= 1024 && before >= -HD_ONNX_MOST_SIDE && after <= 1024 && after >= -HD_ONNX_MOST_SIDE && a >= 0 &&
+           (a > 1 || (before == 0 && after == 0));
     if (!good || a < 2)
       continue;
     const int64_t side = hd__onnx_side(v, a), start = before < 0 ? -before : 0, end = after < 0 ? -after : 0;

@@ -54,7 +54,7 @@ static const struct form {
     {"Tile", hd__onnx_read_tile, ""},
     {"DepthToSpace", hd__onnx_read_depth, "blocksize mode"},
     {"SpaceToDepth", hd__onnx_read_depth, "blocksize mode"},
-    {"BatchNormalization", hd__onnx_read_batch_norm, "epsilon momentum spatial training_mode"},
+    {"BatchNormalization", hd__onnx_read_batch_norm, "epsilon is_test momentum spatial training_mode"},
     {"LayerNormalization", hd__onnx_read_layer_norm, "axis epsilon stash_type"},
     {"RMSNormalization", hd__onnx_read_layer_norm, "axis epsilon stash_type"},
     {"GroupNormalization", hd__onnx_read_group_norm, "epsilon num_groups stash_type"},

@@ -61,6 +61,13 @@ hd_status hd__onnx_put_scale(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
 /* |x| */
 hd_status hd__onnx_put_abs(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node);
 
+/* Whether a dropout drops elements, or perhaps does. */
+static inline bool hd__onnx_drops(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *trains = hd__onnx_input(node, 2);
+  bool does = false;
+  return *trains && (!hd__onnx_flag(&does, r, trains) || does);
+}
+
 /* ---- Weights ---- */
 
 static inline hd_shape hd__onnx_vector(int64_t count) { return (hd_shape){1, {(int32_t)count}}; }

@@ -50,11 +50,19 @@ static hd_status view_of_samples(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
   return hd__onnx_refuse(r, node, "expected the batch as axis 0, found it as axis %d; transpose behind it", v->batch);
 }
 
+/* Before opset 14 a norm in training is one with more outputs than one, before opset 7 one without is_test. */
+static bool is_in_training(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  bool is = hd__onnx_int(node, "training_mode", 0) != 0 || !hd__onnx_int(node, "is_test", r->opset >= 7);
+  for (size_t i = 1; i < node->n_output; i++)
+    is = is || *node->output[i];
+  return is;
+}
+
 hd_status hd__onnx_read_batch_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
   char eps[HD_NUMBER_BYTES], momentum[HD_NUMBER_BYTES], from[HD_ONNX_NAME_BYTES];
   double kept = 0; /* as a decimal number: 1 - 0.9 is 0.1 */
-  if (hd__onnx_int(node, "training_mode", 0) != 0 || hd__onnx_int(node, "spatial", 1) != 1)
+  if (is_in_training(r, node) || hd__onnx_int(node, "spatial", 1) != 1)
     return hd__onnx_refuse(
         r, node, "expected training_mode 0 and spatial 1, found others; export the network in evaluation mode");
   HD_TRY(view_of_samples(v, r, node));

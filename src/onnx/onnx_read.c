@@ -156,6 +156,44 @@ static bool becomes_floats(const hd_onnx_reader *r, const char *name, int type) 
   return becomes;
 }
 
+/* Whether an operator takes, moves or repeats whole elements, which then are bytes as before. */
+static bool moves_elements(const HdOnnx__Node *node) {
+  static const char *const ops[] = {"Identity", "Transpose", "Reshape",      "Flatten",      "Squeeze", "Unsqueeze",
+                                    "Slice",    "Split",     "Gather",       "Concat",       "Expand",  "Tile",
+                                    "Pad",      "MaxPool",   "DepthToSpace", "SpaceToDepth", "Resize",  "Upsample"};
+  const bool nearest = !hd__onnx_attribute(node, "mode") || hd__onnx_text(node, "mode", "nearest");
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (hd__onnx_is(node, ops[i]))
+      return nearest || (strcmp(ops[i], "Resize") != 0 && strcmp(ops[i], "Upsample") != 0);
+  return false;
+}
+
+/* Bytes become floats before anything is computed with them, which would wrap and round. */
+static hd_status check_bytes(hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Graph *g = r->graph;
+  HD_OWNED bool *of_bytes = NULL; /* whether a node's outputs are bytes of the input */
+  HD_TRY(HD_NEW(of_bytes, g->n_node + 1, r->ctx, "%s: out of memory while reading", r->path));
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t i = 0; i < g->n_node; i++) {
+      bool reads = false;
+      for (size_t k = 0; k < g->node[i]->n_input && !of_bytes[i]; k++) {
+        const HdOnnx__Node *from = hd__onnx_node(r, g->node[i]->input[k]);
+        reads = reads || !strcmp(g->node[i]->input[k], name) || (from && of_bytes[hd__onnx_index(r, from)]);
+      }
+      if (!reads || hd__onnx_is(g->node[i], "Cast") || hd__onnx_is(g->node[i], "Shape") ||
+          hd__onnx_is_scaler(g->node[i]))
+        continue;
+      if (!moves_elements(g->node[i]))
+        return hd__onnx_refuse(r, g->node[i],
+                               "expected the input's bytes as floats, found them as bytes; cast them to float32 before "
+                               "this node");
+      more = of_bytes[i] = true;
+    }
+  }
+  return HD_OK;
+}
+
 /* Its type, and the map of the input itself. */
 static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long long channels) {
   hd_onnx_map *map = &r->map[r->graph->n_node];
@@ -166,6 +204,8 @@ static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long
                     "%s: expected the input '%.80s' as float32 or uint8, found type %d; export it in float32", r->path,
                     input->name, type);
   r->out->input.bytes = type == TYPE_UINT8;
+  if (type == TYPE_UINT8)
+    HD_TRY(check_bytes(r, input->name));
   r->out->input.channels = channels > HD_ONNX_CHANNELS ? 0 : (int32_t)channels;
   map->state = HD_ONNX_MAP;
   for (int c = 0; c < r->out->input.channels; c++)
@@ -192,6 +232,7 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
                     r->path, input->name);
   view_input(r, rank, side, input->name);
   r->batch = type->shape->dim[0]->dim_value;
+  r->batch = r->batch > INT32_MAX ? 0 : r->batch;
   HD_TRY(check_input(r, input, side[0]));
   r->row = side[0] == 1 && side[1] == 1 && side[2] <= HD_ONNX_ROW ? side[2] : 0;
   r->input = input->name;
@@ -224,7 +265,8 @@ static const char *find_scores(const hd_onnx_reader *r, const char *scores, bool
 
 /* The last nodes of a file of heddle's may scale the scores to the targets, per output: these are no layer. */
 static hd_status refuse_unscaling(hd_onnx_reader *r) {
-  const HdOnnx__Node *add = hd__onnx_producer(r, r->graph->output[0]->name, "Add"); /* behind it a cast to float */
+  const char *name = r->graph->output[0]->name;
+  const HdOnnx__Node *add = name ? hd__onnx_producer(r, name, "Add") : NULL; /* behind it a cast to float */
   if (!add || strcmp(hd__onnx_input(add, 1), "scores/mean") != 0)
     return HD_OK;
   return hd__onnx_refuse(r, add,
@@ -233,13 +275,14 @@ static hd_status refuse_unscaling(hd_onnx_reader *r) {
                          "or export a run of --target-scale none");
 }
 
-/* Whether a softmax is over the channels of the scores before it, which are the classes. */
+/* Whether a softmax is over the channels of the scores before it, all of them and nothing else: these are the classes.
+ */
 static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *softmax) {
   const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS; /* then over all later axes, too */
   const int axis = hd__onnx_axis(v, hd__onnx_int(softmax, "axis", old ? 1 : -1));
-  const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
   bool good = v->batch == 0 && axis > 0;
-  good = good && (v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1));
+  for (int i = 0; i < v->atoms; i++)
+    good = good && (v->atom[i].axis == axis) == (v->atom[i].step >= v->h * v->w);
   for (int later = axis + 1; later < v->rank && old; later++)
     good = good && hd__onnx_side(v, later) == 1;
   return good;
@@ -333,13 +376,15 @@ static hd_status make_scores(hd_onnx_reader *r, const char *output, bool from_he
 }
 
 static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
-  const char *loss = entry_of(model, "heddle.loss"), *output;
+  const char *loss = entry_of(model, "heddle.loss"), *elements = entry_of(model, HD_ONNX_ELEMENTS), *output;
   const HdOnnx__Value *input;
   const bool heads = loss && !strcmp(loss, hd__op_info(HD_OP_weighted_sum)->name);
   HD_TRY(find_ends(&input, &output, r, heads));
   write_name(r);
   HD_TRY(write_input(r, input));
-  r->out->input.from_heddle = loss != NULL;
+  hd_onnx_input *in = &r->out->input;
+  in->may_be_bytes = loss && !elements && !in->bytes;
+  in->bytes = in->bytes || (loss && elements && !strcmp(elements, HD_ONNX_BYTES));
   if (heads)
     return write_heads(r, model);
   if (loss)

@@ -287,9 +287,9 @@ hd_status hd__onnx_read_split(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx
   const int64_t side = axis < 0 ? 0 : hd__onnx_side(out, axis), parts = (int64_t)node->n_output;
   bool good = axis >= 0 && axis != out->batch && parts > 0 && side > 0 && (!given || given > k);
   const int64_t equal = good ? (side + parts - 1) / parts : 0;
-  for (int i = 0; i < k && good && given; i++) {
+  for (int i = 0; i <= k && good && given; i++) {
     good = size[i] >= 0 && size[i] <= side;
-    first += size[i];
+    first += good && i < k ? size[i] : 0;
   }
   if (!given && (*hd__onnx_input(node, 1) || hd__onnx_attribute(node, "split")))
     good = false;

@@ -13,7 +13,7 @@
 #include "base/version.h"
 #include "onnx/onnx_writer.h"
 
-enum { OPSET = 17, IR_VERSION = 8, HEAD_BYTES = 128, ENTRIES = 4 + HD_LOSS_HEADS };
+enum { OPSET = 17, IR_VERSION = 8, HEAD_BYTES = 128, ENTRIES = 5 + HD_LOSS_HEADS };
 static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
 
 /* A parameter as its operator takes it: of some layers, a number for each channel of an image. Recurrent layers write
@@ -196,7 +196,8 @@ static void write_model(FILE *to, const hd_onnx_network *net, const char *graph,
   entry all[ENTRIES] = {{"heddle.loss", hd__op_info(hd__graph_loss_node(net->graph)->op)->name},
                         {"class_names", net->class_names},
                         {"features", net->features},
-                        {"transforms", net->transforms}};
+                        {"transforms", net->transforms},
+                        {HD_ONNX_ELEMENTS, net->elements}};
   char losses[HD_LOSS_HEADS][2][HEAD_BYTES];
   describe_losses(all + ENTRIES - HD_LOSS_HEADS, losses, net->graph);
   HdOnnx__Entry item[ENTRIES], *entries[ENTRIES];

@@ -6,31 +6,59 @@
 
 #include "onnx/onnx_writer.h"
 
+/* Whether the last window of a pool reaches beyond the padding. */
+static bool reaches_beyond(const hd_geom *g) {
+  const hd_window_geom *v = &g->window;
+  return (g->ho - 1) * v->sh + v->kh > g->hi + 2 * v->ph || (g->wo - 1) * v->sw + v->kw > g->wi + 2 * v->pw;
+}
+
+/* What a pool reads with its padding as pixels, as far as its windows reach. */
+static const char *padded(hd_onnx_writer *w, const hd_node *node) {
+  const hd_geom *g = &node->geom;
+  const hd_window_geom *v = &g->window;
+  const int64_t below = (g->ho - 1) * v->sh + v->kh - g->hi - v->ph;
+  const int64_t beside = (g->wo - 1) * v->sw + v->kw - g->wi - v->pw;
+  const int64_t pads[] = {0, 0, v->ph, v->pw, 0, 0, below < v->ph ? below : v->ph, beside < v->pw ? beside : v->pw};
+  return hd__onnx_step(w, "Pad", hd__onnx_in(w, node, 0), hd__onnx_write_numbers(w, pads, 8));
+}
+
+/* Programs differ in pools with ceil_mode: whether a window may begin in the padding, and how many pixels those have
+ * that reach beyond it where padding counts. So it is written where a window does, and never with such padding. */
+static void write_pool(hd_onnx_writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const bool mean = node->op == HD_OP_avg_pool2d, ceils = reaches_beyond(g);
+  const bool counts = mean && g->avg_pool2d.count_include_pad && (g->window.ph || g->window.pw);
+  const char *x = ceils && counts ? padded(w, node) : hd__onnx_in(w, node, 0);
+  hd_onnx_attributes a = {.count = 0};
+  hd__onnx_set_sides(&a, "kernel_shape", g->window.kh, g->window.kw, false);
+  hd__onnx_set_sides(&a, "strides", g->window.sh, g->window.sw, false);
+  if (!(ceils && counts))
+    hd__onnx_set_sides(&a, "pads", g->window.ph, g->window.pw, true);
+  if (mean)
+    hd__onnx_set_int(&a, "count_include_pad", counts && !ceils);
+  if (ceils)
+    hd__onnx_set_int(&a, "ceil_mode", 1);
+  hd__onnx_write_node(w, op, w->layer, w->out, &a, x, (char *)NULL);
+}
+
 static void write_window(hd_onnx_writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
   if (w->places) {
     hd__onnx_write_pointwise(w, node);
     return;
   }
-  const bool pool = node->op == HD_OP_max_pool2d || node->op == HD_OP_avg_pool2d;
   hd_onnx_attributes a = {.count = 0};
   hd__onnx_set_sides(&a, "kernel_shape", g->window.kh, g->window.kw, false);
   hd__onnx_set_sides(&a, "strides", g->window.sh, g->window.sw, false);
   hd__onnx_set_sides(&a, "pads", g->window.ph, g->window.pw, true);
-  if (!pool) {
-    hd__onnx_set_sides(&a, "dilations", g->window.dilation[0], g->window.dilation[1], false);
-    hd__onnx_set_int(&a, "group", g->conv.groups);
-  }
+  hd__onnx_set_sides(&a, "dilations", g->window.dilation[0], g->window.dilation[1], false);
+  hd__onnx_set_int(&a, "group", g->conv.groups);
   const char *weight = hd__onnx_in(w, node, 1);
   if (weight && w->net->graph->values[node->in[1]].shape.rank == 2) /* of a linear layer over places */
     weight = hd__onnx_step_reshape(w, weight, (int64_t[]){g->co, g->ci, 1, 1}, 4);
   if (g->window.transposed)
     hd__onnx_set_sides(&a, "output_padding", g->conv_transpose2d.output_padding[0],
                        g->conv_transpose2d.output_padding[1], false);
-  if (node->op == HD_OP_avg_pool2d)
-    hd__onnx_set_int(&a, "count_include_pad", g->avg_pool2d.count_include_pad);
-  if (pool && g->window.ceil_mode)
-    hd__onnx_set_int(&a, "ceil_mode", 1);
   hd__onnx_write_node(w, op, w->layer, w->out, &a, hd__onnx_in(w, node, 0), weight, hd__onnx_in(w, node, 2),
                       (char *)NULL);
 }
@@ -147,8 +175,8 @@ static const struct form {
 } forms[] = {
     {HD_OP_conv2d, "Conv", write_window},
     {HD_OP_conv_transpose2d, "ConvTranspose", write_window},
-    {HD_OP_max_pool2d, "MaxPool", write_window},
-    {HD_OP_avg_pool2d, "AveragePool", write_window},
+    {HD_OP_max_pool2d, "MaxPool", write_pool},
+    {HD_OP_avg_pool2d, "AveragePool", write_pool},
     {HD_OP_global_avg_pool2d, "GlobalAveragePool", write_plain},
     {HD_OP_linear, "Gemm", write_linear},
     {HD_OP_relu, "Relu", write_plain},

@@ -233,6 +233,23 @@ END
   no grep -q tta err plain.c
 }
 
+@test "pools whose last windows reach beyond the padding are written so that all programs agree, and come back" {
+  need_onnx
+  printf '%s\n' "model: pools" "input: [1, 28, 28]" "layers:" \
+    "  - a: {op: avg_pool2d, kernel: 3, stride: 2, ceil_mode: true}" \
+    "  - b: {op: avg_pool2d, kernel: 3, stride: 2, padding: 1, ceil_mode: true}" \
+    "  - c: {op: avg_pool2d, kernel: [3, 2], stride: [2, 3], padding: 1, ceil_mode: true}" \
+    "  - d: {op: max_pool2d, kernel: 2, stride: 2, padding: 1, ceil_mode: true}" \
+    "  - f: {op: flatten}" "  - l: {op: linear, out: 10}" >pools.yaml
+  small_run "$PWD/pools.yaml" r
+  "$HEDDLE" export r --onnx net.onnx >out
+  no grep -aqP 'count_include_pad\x18\x01' net.onnx
+  [ "$(grep -aoP 'ceil_mode\x18\x01' net.onnx | wc -l)" -eq 3 ] # d needs none
+  small_run net.onnx again --lr 0 --optimizer sgd
+  for run in r again; do "$BUILDDIR/tests/golden/print_scores" $run few >$run.scores; done
+  cmp r.scores again.scores
+}
+
 @test "with --fresh the network of an ONNX file is the one that was exported" {
   need_onnx
   for network in cnn "$SRCDIR/tests/bits/upsampled.yaml" "$SRCDIR/tests/bits/shared.yaml" \
@@ -307,6 +324,15 @@ refused() {
   refused no-batch-behind-norm "n_c' (BatchNormalization)" "the batch as axis 0"
   refused no-batch-in-pool "n_c' (GlobalAveragePool)" "constant axes behind the batch"
   refused no-old-spreading "n_b' (Add)" "no attribute 'axis'"
+  refused no-other-domain "n_f' (Reshape)" "a constant shape" # which a Concat of another domain makes
+  refused no-bytes-less "n_s' (Sub)" "the input's bytes as floats"
+  refused no-unscaling "/scores/2' (Add)" "scores as the loss reads them"
+  refused no-far-pads "n_s' (Pad)" "constant pads"
+  refused no-far-split "n_a' (Split)" "constant parts"
+  refused no-far-batch "n_g' (Reshape)" "a constant shape"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/number-beside" net.onnx # "block", which adds a number, beside "block.conv"
+  "$HEDDLE" summary --model net.onnx >out
+  grep -q 'parameters: 134, trainable: 130' out
   cp "$SRCDIR/tests/fuzz/corpus/onnx/classes-of-places" net.onnx # its last softmax is part of the loss
   "$HEDDLE" summary --model net.onnx >out
   no grep -q softmax out
@@ -359,6 +385,36 @@ refused() {
   "$HEDDLE" export s --onnx s.onnx >out
   small_run s.onnx again
   grep -q "s.onnx normalises its input, .*, which is that of the data" out
+}
+
+# The transforms that a run says its data get.
+asked_for() { sed -n "s/.*so the data get --transforms '\(.*\)'.*/\1/p" "$1"; }
+
+@test "dark bytes are told from numbers from 0 to 1 by what heddle's ONNX file says of its samples" {
+  need_onnx
+  local list
+  small_run simplenet s --transforms '[to_float, {normalise: {mean: 0.001, std: 0.003}}]'
+  "$HEDDLE" export s --onnx s.onnx >out
+  args="--data random:1x28x28 --max-steps 1 --batch 32"
+  "$HEDDLE" train --model s.onnx $args --out r >out
+  list=$(asked_for out)
+  case $list in '[to_float, {normalise: {mean: 0.001, std: 0.00'*) ;; *) false ;; esac
+  LC_ALL=C sed 's/heddle\.elements/heddle.elementz/' s.onnx >old.onnx # as older versions wrote it
+  fails 2 train --model old.onnx $args
+  says "if its pixels are from 0 to 255 give --transforms '$list'"
+  "$HEDDLE" train --model old.onnx $args --out o --transforms "$list" >out
+  [ "$("$HEDDLE" digest r)" = "$("$HEDDLE" digest o)" ]
+}
+
+@test "a network of bytes takes the transforms that it asks for" {
+  need_onnx
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/own-bytes" net.onnx
+  args="train --model net.onnx --data random:1x8x8 --max-steps 1 --batch 32"
+  "$HEDDLE" $args --out r >out
+  "$HEDDLE" $args --out given --transforms "$(asked_for out)" >out
+  grep -q "which is that of --transforms" out
+  [ "$("$HEDDLE" digest r)" = "$("$HEDDLE" digest given)" ]
+  fails 2 $args --transforms '[to_float, normalise]'
 }
 
 @test "data that number the classes of an ONNX file in another way are refused" {

@@ -13,7 +13,7 @@ import tempfile
 
 import numpy as np
 import onnxruntime
-from onnx import parser, save
+from onnx import TensorProto, parser, save
 
 GROUPED = """
 a = Relu(x) b = Reshape(a, to) c = InstanceNormalization(b, one, zero) d = Reshape(c, back)
@@ -27,6 +27,9 @@ IMAGE = "(float[N,1,4,4] x) => (float[N,16] y) <"
 MATRIX = "float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}"
 ROW = "(float[N,4] x) => (float[N,4] y) <int64 i = {2}, " + MATRIX + ">{a = Relu(x) f = Cast <to = 1> (i) c = Sqrt(f)"
 PRODUCT = "(float[3,4] x) => (float[1,12] y) <" + MATRIX + ", float[1,1,"
+
+
+NORM = IMAGE + "float[1] w = {2}, float[1] b = {0.5}>{OUTPUTS = BatchNormalization(x, w, b, b, w) y = Flatten(a)}"
 
 
 def recurrent(op, settings="", inputs="t, w, r, b", more="", outputs="a", end=""):
@@ -85,12 +88,13 @@ def masked(factor, mask):
             "f = Mul(s, half) m = Add(f, mask) p = Softmax <axis = -1> (m) o = MatMul(p, v) y = Flatten(o)}")
 
 
-def attending(softmax="<axis = -1>", keys="1", scores="0.5"):
-    """Attention of one head over three places; `keys`, `scores`: factors, of keys before they are transposed."""
+def attending(softmax="<axis = -1>", keys="1", scores="0.5", weights="", of="p", numbers=""):
+    """Attention of one head over three places; `keys`, `scores`: factors, of keys before they are transposed;
+    `weights`: what computes those of values, `of`, from the softmax p and more `numbers`."""
     return (f"(float[N,3,4] x) => (float[N,12] y) <{drawn('wq', 4, 4)}, {drawn('wk', 4, 4)}, {drawn('wv', 4, 4)}, "
-            f"float f = {{{keys}}}, float g = {{{scores}}}>{{q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)"
-            f"l = Mul(k, f) t = Transpose <perm = [0, 2, 1]> (l) s = MatMul(q, t) m = Mul(s, g)"
-            f"p = Softmax {softmax} (m) o = MatMul(p, v) y = Flatten(o)}}")
+            f"float f = {{{keys}}}, float g = {{{scores}}}{numbers}>{{q = MatMul(x, wq) k = MatMul(x, wk)"
+            f"v = MatMul(x, wv) l = Mul(k, f) t = Transpose <perm = [0, 2, 1]> (l) s = MatMul(q, t) m = Mul(s, g)"
+            f"p = Softmax {softmax} (m) {weights} o = MatMul({of}, v) y = Flatten(o)}}")
 
 
 def two_heads(first):
@@ -144,6 +148,13 @@ NETWORKS = [
     ("a factor of keys before their transposition", "", 3, attending(keys="0.5", scores="1")),
     ("two factors of which one is before it", "", 3, attending(keys="0.25", scores="2")),
     ("a factor that is none of 1 / sqrt(d)", "", 3, attending(keys="0.8", scores="0.9")),
+    ("an attention that drops no weights", "", 3,
+     attending(weights="d = Dropout(p, f, drops)", of="d", numbers=", bool drops = {0}")),
+    ("an attention that drops weights", "training_mode", 3,
+     attending(weights="d = Dropout(p, g, drops)", of="d", numbers=", bool drops = {1}")),
+    ("an attention with a guard against NaN", "", 3, attending(weights="n = IsNaN(p) d = Where(n, f, p)", of="d")),
+    ("a guard against the NaN of something else", "an operator that heddle has", 3,
+     attending(weights="n = IsNaN(m) d = Where(n, f, p)", of="d")),
     ("two heads", "", 3, two_heads("0, 0")),
     ("two heads of places of all samples", "the batch as first axis", 3, two_heads("1, -1")),
     ("two heads of all places, which stay two", "", 3, two_heads("-1, 2")),
@@ -225,6 +236,14 @@ NETWORKS = [
         "(float[N,1,4,4] x) => (float[N,2,4,4] y) <float[2,1,1,1] k = {2, 3}>"
         "{a = Conv(x, k) y = Softmax <axis = -1> (a)}",
     ),
+    ("a softmax over a third of the channels", "", 3,
+     "(float[N,1,4,4] x) => (float[N,2,3,4,4] y) <float[6,1,1,1] k = {1, 2, 3, -1, 0.5, -2},"
+     "int64[5] to = {0, 2, 3, 4, 4}>{a = Conv(x, k) b = Reshape(a, to) y = Softmax <axis = 1> (b)}"),
+    ("a softmax over a fifth of the scores", "", 3,
+     f"(float[N,1,4,4] x) => (float[N,2,5] y) <{drawn('w', 16, 10)}, int64[3] to = {{-1, 2, 5}}>"
+     "{f = Flatten(x) g = MatMul(f, w) r = Reshape(g, to) y = Softmax <axis = 1> (r)}"),
+    ("a batch norm of an old opset in training", "training_mode", 3, NORM.replace("OUTPUTS", "a, m, v, sm, sv"), 13),
+    ("the same in evaluation", "", 3, NORM.replace("OUTPUTS", "a"), 13),
     (
         "a constant of columns", "", 3,
         IMAGE.replace("N,16", "N,1,4,4") + "float[1,1,1,1] k = {2}, float[4] c = {1, 2, 3, 4}>"
@@ -291,6 +310,19 @@ NETWORKS = [
         "int64[7] by = {0, 0, 1, 1, 2, 2, 3}>{a = Conv(x, k) y = Gather <axis = 3> (a, by)}",
     ),
     (
+        "bytes that are moved before they are cast", "", 3,
+        "(uint8[N,3,4,4] x) => (float[N,24] y) <float[2,3,1,1] k = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}, int64[1] axis = {1},"
+        "float[4] scales = {1, 1, 2, 1}, " + ends(a0=0, a1=1, a2=2, a3=3) + ">{b = Slice(x, a2, a3, axis)"
+        "g = Slice(x, a1, a2, axis) r = Slice(x, a0, a1, axis) c = Concat <axis = 1> (b, g, r)"
+        "p = MaxPool <kernel_shape = [2, 2], strides = [2, 1]> (c) h = Resize (p, , scales)"
+        "f = Cast <to = 1> (h) d = Conv(f, k) y = Flatten(d)}",
+    ),
+    (
+        "bytes that are interpolated", "found them as bytes", 3,
+        "(uint8[N,1,4,4] x) => (float[N,64] y) <float[1,1,1,1] k = {0.1}, float[4] scales = {1, 1, 2, 2}>"
+        '{h = Resize <mode = "linear"> (x, , scales) f = Cast <to = 1> (h) d = Conv(f, k) y = Flatten(d)}',
+    ),
+    (
         "other ones of seven columns", "nearest ones", 3,
         "(float[N,2,3,4] x) => (float[N,2,3,7] y) <float[2,2,1,1] k = {1, 2, 3, 4},"
         "int64[7] by = {0, 1, 1, 2, 2, 3, 3}>{a = Conv(x, k) y = Gather <axis = 3> (a, by)}",
@@ -302,12 +334,14 @@ def compare(program, folder, name, words, batch, text, opset=18):
     """What is wrong with a network; None: nothing is."""
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g ' + text)
     sides = [side.dim_value or batch for side in model.graph.input[0].type.tensor_type.shape.dim]
+    is_bytes = model.graph.input[0].type.tensor_type.elem_type == TensorProto.UINT8
     x = np.random.default_rng(3).standard_normal(sides).astype(np.float32)
+    x = np.abs(99 * x).astype(np.uint8) if is_bytes else x
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     wanted = session.run(None, {"x": x})[0].ravel()
     path, samples = os.path.join(folder, "network.onnx"), os.path.join(folder, "samples")
     save(model, path)
-    x.tofile(samples)
+    x.astype(np.float32).tofile(samples)
     run = subprocess.run([program, path, samples, str(batch)], capture_output=True)
     said = run.stderr.decode().strip()
     if run.returncode or words:

@@ -10,7 +10,8 @@ import onnx
 import onnxruntime
 
 model, table, expected = sys.argv[1:]
-facts = {each.key: json.loads(each.value) for each in onnx.load(model).metadata_props if each.key != "heddle.loss"}
+facts = {each.key: each.value for each in onnx.load(model).metadata_props}
+facts = {key: json.loads(facts[key]) for key in ("features", "class_names")}
 session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
 with open(table, newline="") as file:
     rows = [[float(row[feature["column"]]) for feature in facts["features"]["of"]] for row in csv.DictReader(file)]

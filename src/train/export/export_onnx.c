@@ -27,6 +27,7 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
   const hd_directory *d = network->trained->store->directory;
   float shift[HD_DATA_MAX_CHANNELS];
   const hd_features *f = &network->trained->features;
+  const char *elements = network->bytes ? HD_ONNX_BYTES : HD_ONNX_FLOATS;
   const bool columns = hd__trained_reads_columns(network->trained);
   HD_OWNED const float **param = NULL;
   HD_OWNED double *mean = NULL;
@@ -53,7 +54,8 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .target_std = network->trained->targets.std,
                                            .class_names = texts->class_names,
                                            .features = texts->features,
-                                           .transforms = *network->transforms ? network->transforms : NULL});
+                                           .transforms = *network->transforms ? network->transforms : NULL,
+                                           .elements = network->normalise.scale ? elements : NULL});
 }
 
 /* The value of a key of `data` in run.json, as JSON; NULL: none. The caller frees it. */

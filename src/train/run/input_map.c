@@ -89,18 +89,18 @@ static hd_status compare(bool *same, hd_ctx *ctx, const hd_onnx_input *in, const
   HD_TRY(hd__feed_init(&feed, ctx, &sample, kernels, data->statistics.mean, data->statistics.std));
   HD_TRY(hd__feed_set_transforms(&feed, ctx, lists, HD_PIPELINE_FITTED, 0));
   hd__feed_affine(&affine, &feed);
-  *same = (!in->bytes || sample.elem != HD_ELEM_U8) && is_same(&affine, &map, 1);
+  *same = is_same(&affine, &map, 1);
   *same = *same || (sample.elem == HD_ELEM_U8 && !in->bytes && is_same(&affine, &map, BYTE_RANGE));
   return HD_OK;
 }
 
 /* The x of the map where samples are bytes: divided by 255, as PyTorch's ToTensor makes them, if mean and deviation are
- * those of numbers from 0 to 1. 0: it cannot be told. */
+ * those of numbers from 0 to 1, which dark bytes have, too. 0: it cannot be told. */
 static int range_of(const hd_onnx_input *in, const own_map *map) {
   bool small = true;
   for (int c = 0; c < map->channels; c++)
     small = small && map->mean[c] >= 0 && map->mean[c] <= 1 && map->std[c] <= 1;
-  return in->bytes ? BYTE_RANGE : small ? 1 : in->from_heddle ? BYTE_RANGE : 0;
+  return in->bytes || (in->may_be_bytes && !small) ? BYTE_RANGE : small && !in->may_be_bytes ? 1 : 0;
 }
 
 /* The data's own normalisation, or the network's in its place. */
