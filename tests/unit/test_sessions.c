@@ -113,7 +113,11 @@ static void test_going_on(hd_ctx *ctx) {
   snprintf(first, sizeof first, "%s/run-%d", scratch(), runs);
   alone(found, ctx, one);
   hd_session *session = open_session(ctx, one, runs++);
+  hd_session_evaluate(session, ctx);
+  const double drawn = hd_session_report(session)->test_loss;
   is_int(hd_session_go_on(session, ctx, first, 1), HD_OK, "a session goes on from another run");
+  is_int(hd_session_evaluate(session, ctx), HD_OK, "and is evaluated");
+  ok(hd_session_report(session)->test_loss < drawn, "as the run's weights are, and not as its own first ones were");
   is_int(hd_session_step(NULL, session, ctx, 1), HD_OK, "it trains");
   is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "not after its first step");
   finish(found, session, ctx);

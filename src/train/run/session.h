@@ -170,6 +170,9 @@ hd_status hd__session_check_idle(const hd_session *session, hd_ctx *ctx);
 /* Whether this rank writes the run's folder. */
 bool hd__session_writes(const hd_session *session);
 
+/* Nothing is measured yet: of the first weights, or of others in their place. */
+void hd__session_clear_scores(hd_session *session);
+
 /* Calls the caller's event function. */
 void hd__session_event(hd_session *session, const hd_event *event);
 
