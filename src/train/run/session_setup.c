@@ -323,6 +323,8 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
 static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record, const char *but) {
   static const char mark[] = "note: ";
   int64_t arithmetic;
+  if (ctx)
+    ctx->message[0] = 0; /* a note of an earlier call is not of this file */
   HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, but));
   if (!record && !strncmp(hd_ctx_message(ctx), HD_GPT_NOTE, strlen(HD_GPT_NOTE)))
     snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, "%s", hd_ctx_message(ctx) + strlen(mark));
