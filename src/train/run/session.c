@@ -333,7 +333,7 @@ static void note_spare_scores(hd_session *s) {
   const hd_split *data = hd__dataset_train(s->input.data);
   const int32_t scores = hd__target_classes(&s->run.network.target);
   char text[HD_PATH_BYTES + 192];
-  if ((!data->labels && !data->masks) || data->classes >= scores || data->classes < 2)
+  if ((!data->labels && !data->masks && !data->window) || data->classes >= scores || data->classes < 2)
     return;
   snprintf(text, sizeof text,
            "the last layer has %d scores for the %d classes of %s; those from %d on are not used: 'out: %d' is enough",
