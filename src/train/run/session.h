@@ -136,7 +136,8 @@ typedef struct session_report {
   hd_profiler profiler;
   hd_job_page page;   /* for tools that list jobs */
   bool noted_refusal; /* reported: the system refused to bind threads or their memory */
-  bool had_ended;     /* nothing is left to do: the resumed run has ended, and its history says so, or it is later */
+  bool had_ended;     /* nothing is left to do: the resumed run has ended, and its history says so, or the run or its
+                         last checkpoint is later */
 } session_report;
 
 struct hd_session {
@@ -302,6 +303,9 @@ bool hd__device_note_idle(hd_session *session);
 /* Locks the run that is resumed, if it continues in its folder, before anything of it is read: a process that still
  * writes it would remove checkpoints meanwhile. */
 hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
+
+/* The run's folder that has its earlier steps: another one where it continues in a new folder. */
+void hd__session_earlier_folder(char out[HD_PATH_BYTES], const hd_session *session);
 
 /* Opens the run's folder, its record and its metrics file, and what saves into it. All ranks. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
