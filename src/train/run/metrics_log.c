@@ -42,9 +42,10 @@ static bool holds(bool *is_last, const hd_session *s, const json_t *line) {
 static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   const hd_session *s = arg;
   bool has_last = false, is_last;
-  char path[HD_PATH_BYTES], *line = NULL;
+  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
-  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
+  hd__session_earlier_folder(folder, s);
+  HD_TRY(hd__file_join(path, ctx, folder, "metrics.jsonl"));
   HD_FILE_OWNED *from = NULL;
   HD_TRY(hd__file_open_if_there(&from, ctx, path));
   while (from && getline(&line, &room, from) >= 0) {
