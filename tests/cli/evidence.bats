@@ -57,7 +57,7 @@ verify() {
   for file in run.json metrics.jsonl losses.bin history.jsonl; do
     cmp r/$file kept/$file
   done
-  start --resume r/step-10 --save-every 9999 --max-steps 9999 # lines that nobody reads stop it before its epoch ends
+  start --resume r/step-10 --save-every 9999 --max-steps 9999 # lines that are not read stop it in its epoch
   await_line 'step 13:'
   kill -KILL "$CHILD"
   finish

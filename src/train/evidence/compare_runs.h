@@ -12,8 +12,8 @@ bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, co
 
 typedef struct hd_file_pair {
   const char *claimed, *found;
-  bool other_end; /* one of the runs may have ended, and so was evaluated, at a step at which the other went on: counters
-                   * of evaluations may differ */
+  bool other_end; /* one of the runs may have been evaluated, as at an end, at a step at which the other was not:
+                   * counters of evaluations may differ */
   bool same_data; /* the records state the same data, wherever they are */
 } hd_file_pair;
 

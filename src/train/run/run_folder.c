@@ -156,15 +156,13 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__local_group_barrier(s->compute.local, ctx); /* no rank reads the folder before it is locked */
 }
 
-void hd__session_earlier_folder(char out[HD_PATH_BYTES], const hd_session *s) {
+/* A run that continues in another folder takes the metrics and losses of its earlier steps with it. */
+static hd_status open_steps(hd_session *s, hd_ctx *ctx) {
+  char from[HD_PATH_BYTES] = "";
   hd_ctx quiet = {0};
-  if (!*s->run.settings->resume || resumed_folder(out, s, &quiet) != HD_OK)
-    snprintf(out, HD_PATH_BYTES, "%s", s->checkpoints.folder);
-}
-
-static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
-  char from[HD_PATH_BYTES];
-  hd__session_earlier_folder(from, s);
+  if (!*s->run.settings->resume || resumed_folder(from, s, &quiet) != HD_OK)
+    snprintf(from, sizeof from, "%s", s->checkpoints.folder);
+  HD_TRY(hd__session_open_metrics(s, ctx, from));
   HD_TRY(hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step));
   return hd__divisors_open(&s->checkpoints.divisors, ctx, s->checkpoints.folder, from, s->run.counters.step,
                            hd__target_varies(&s->run.network.target, s->input.train.split));
@@ -179,8 +177,7 @@ static hd_status open_notes(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   if (returns && hd__saver_has_step(s->checkpoints.folder, step))
     HD_TRY(hd__saver_link(ctx, s->checkpoints.folder, "last", step));
-  HD_TRY(hd__session_open_metrics(s, ctx));
-  HD_TRY(open_losses(s, ctx));
+  HD_TRY(open_steps(s, ctx));
   return *s->run.settings->tensorboard ? hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, step)
                                        : HD_OK;
 }

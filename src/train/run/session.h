@@ -304,9 +304,6 @@ bool hd__device_note_idle(hd_session *session);
  * writes it would remove checkpoints meanwhile. */
 hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
 
-/* The run's folder that has its earlier steps: another one where it continues in a new folder. */
-void hd__session_earlier_folder(char out[HD_PATH_BYTES], const hd_session *session);
-
 /* Opens the run's folder, its record and its metrics file, and what saves into it. All ranks. */
 hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 
@@ -337,8 +334,9 @@ hd_status hd__session_close_history(hd_session *session, hd_ctx *ctx, hd_status 
 
 /* ---- metrics.jsonl, a line for each logged step and for each evaluation: metrics_log.c ---- */
 
-/* Opens the file of the run's folder. Lines after the resumed step are removed: they are written again. */
-hd_status hd__session_open_metrics(hd_session *session, hd_ctx *ctx);
+/* Opens the file of the run's folder, with the earlier lines of the file in `from`: the same folder, or the run's
+ * earlier one. Lines after the resumed step are removed: they are written again. */
+hd_status hd__session_open_metrics(hd_session *session, hd_ctx *ctx, const char *from);
 
 /* Fails if a line, or an event of --tensorboard, could not be written. */
 hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);
