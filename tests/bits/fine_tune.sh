@@ -50,6 +50,7 @@ check() {
 1 2 0 1 no
 1 1 2 1 no
 LAYOUTS
+  steps=$(values steps)
   for isa in reference scalar avx2 avx512 neon; do
     rm -rf "$folder/run"
     if ! HEDDLE_ISA=$isa tune "$folder/run" "$@" && grep -q HEDDLE_ISA "$folder/err"; then
@@ -59,7 +60,6 @@ LAYOUTS
     [ "$(values isa weights_sha256)" = "$isa $wanted" ]
     result $? "$name, $isa" "expected $isa $wanted, found $(values isa weights_sha256) $(cat "$folder/err")"
   done
-  steps=$(values steps)
   for step in 3 5 7 12; do
     rm -rf "$folder/run"
     tune "$folder/run" --max-steps $step "$@" && tune "$folder/run" --max-steps 15
