@@ -31,7 +31,8 @@ typedef struct hd_step {
   uint64_t seed;   /* with the epoch and the samples' places in it, keys of random numbers */
   uint32_t epoch;
   hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */
-  float divisor;                 /* of the loss's gradient */
+  float divisor;                 /* of the loss's gradient, and of the step's mean */
+  float share;                   /* in that of several steps: the same, or 0 where no sample counts */
   float average_share;           /* weight of the new weights in the average; 0: it stays as it is, 1: it becomes
                                     them */
   bool average_replaces;         /* afterwards it becomes the weights */

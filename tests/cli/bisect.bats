@@ -125,7 +125,8 @@ END
   [ "$(json_get step <out)" = 5 ]
 }
 
-# dump FILE [NAME INDEX]: what the run r says of its first three steps, as another program would; an element is 1 % off.
+# dump FILE [NAME [INDEX]]: what the run r says of its first three steps, as another program would; with an element that
+# is 1 % off, or with a tensor more, of a single number.
 dump() {
   python3 - "$@" <<'END'
 import array, json, struct, sys
@@ -138,7 +139,9 @@ for step in 1, 2, 3:
             begin, end = t["data_offsets"]
             values = array.array("f", raw[8 + length + begin:8 + length + end])
             tensors["%d/%s" % (step, name)] = ("F32", t["shape"], values)
-if len(sys.argv) > 2:
+if len(sys.argv) == 3:
+    tensors[sys.argv[2]] = ("F32", [], array.array("f", [1]))
+elif len(sys.argv) > 3:
     values = tensors[sys.argv[2]][2]
     values[int(sys.argv[3])] += 0.01 * max(map(abs, values))
 header, body = {}, b""
@@ -157,6 +160,8 @@ END
   dump same
   bisect 0 r same
   grep -q 'equal: 3 steps and 23550 elements are equal within 0.001' out
+  dump number 1/fc
+  bisect 0 r number # which has no samples: it is not compared
   dump weight 2/fc.weight 789
   bisect 3 r weight --json
   [ "$(found)" = "2 fc.weight, update [1, 5]" ]

@@ -40,6 +40,34 @@ verify() {
   cmp whole.json r/certificate.json
 }
 
+@test "a run whose rhythm of lines and evaluations changed when it was resumed is verified" {
+  train --out r --log-every 10 --max-steps 20
+  "$HEDDLE" train --resume r --log-every 4 --eval-every 8 --max-steps 50 >out
+  verify 0 r
+  sed -i '/"step":28.*"type":"step"/s/"loss":[0-9]/"loss":7/' r/metrics.jsonl
+  verify 3 r
+  grep -q '^refuted .*metrics.jsonl, line 6' out
+}
+
+@test "a run that went back to an earlier checkpoint goes on from there, also after a kill, and is verified" {
+  "$HEDDLE" train --model mlp --data random:1x28x28 --batch 4 --log-every 1 --save-every 10 --keep 9 --max-steps 30 \
+    --out r >out
+  cp -a r kept
+  "$HEDDLE" train --resume r/step-10 --max-steps 10 >out # which trains nothing
+  for file in run.json metrics.jsonl losses.bin history.jsonl; do
+    cmp r/$file kept/$file
+  done
+  start --resume r/step-10 --save-every 9999 --max-steps 9999 # lines that are not read stop it in its epoch
+  await_line 'step 13:'
+  kill -KILL "$CHILD"
+  finish
+  [ "$(readlink r/last)" = step-10 ]
+  "$HEDDLE" train --resume r --save-every 10 --max-steps 20 >out
+  [ "$(readlink r/last) $(ls -d r/step-30)" = "step-20 r/step-30" ]
+  "$HEDDLE" certify r >out
+  verify 0 r
+}
+
 @test "a resume that trains nothing leaves the run as it was" {
   train --out r --max-steps 20
   "$HEDDLE" certify r >/dev/null
@@ -57,8 +85,9 @@ verify() {
 }
 
 @test "a run that goes on in another folder takes its losses with it" {
-  train --out r --max-steps 20
+  train --out r --max-steps 20 --log-every 10
   "$HEDDLE" train --resume r --out s --max-steps 50 >out
+  [ "$(grep -o '"step":[1-9]0,' s/metrics.jsonl | uniq | tr -dc 0-9)" = 1020304050 ]
   verify 0 s
   cp -r r/step-20 alone
   "$HEDDLE" train --resume alone --out t --max-steps 50 >out

@@ -74,6 +74,30 @@ state() {
   says "s/sweep.json: expected a regular file, found a pipe"
 }
 
+@test "a run without its last checkpoint is a run, and goes on from another one" {
+  train --out r --max-steps 30 --save-every 10 --keep 9
+  rm -r r/step-30
+  before=$(state r)
+  fails 2 train $TINY --seed 2 --out r
+  says "expected a folder without a run, found one; use --resume r/step-20 to continue"
+  rm r/last
+  fails 2 train $TINY --seed 2 --out r
+  says "expected a folder without a run, found one"
+  ln -s step-30 r/last
+  [ "$(state r)" = "$before" ]
+  "$HEDDLE" train --resume r/step-20 --max-steps 30 >out
+  [ "$(digest_of out) $(readlink r/last)" = "$DIGEST step-30" ]
+}
+
+@test "a resume into a new folder that fails leaves nothing there, and may be repeated" {
+  train --out r --max-steps 10
+  code=0
+  "$HEDDLE" train --resume r --out s --max-steps 20 --tensorboard /dev/null/x 2>err || code=$?
+  [ "$code" -ne 0 ]
+  [ -z "$(ls -A s)" ]
+  "$HEDDLE" train --resume r --out s --max-steps 20 >out
+}
+
 @test "--keep neither counts nor removes what is no checkpoint, and what is like an unfinished file stays" {
   train --out x --max-steps 10 --save-every 1 --keep 2
   mkdir -p x/step-{1,2,3,4}

@@ -117,7 +117,8 @@ END
   says "at least 3 scores" "found 2" "'out: classes'"
   sed -i 's/out: 2/out: 5/' m.yaml
   run_of --model m.yaml --data mine.csv --out r
-  grep -q 'm has 5 scores and mine.csv 3 classes: the other scores have no samples' out
+  grep -q "5 scores for the 3 classes of mine.csv; those from 3 on are not used: 'out: 3' is enough" out
+  [ "$(grep -c '5 scores' out)" -eq 1 ]
 }
 
 @test "targets of zeros and ones, and whole numbers, may be more than one thing" {

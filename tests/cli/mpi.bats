@@ -379,7 +379,7 @@ fake_mpirun() {
 }
 
 @test "launch --hosts calls mpirun, each kind in its way" {
-  unset LD_LIBRARY_PATH HEDDLE_MODULE_PATH
+  unset LD_LIBRARY_PATH HEDDLE_MODULE_PATH HEDDLE_PLAN
   export HEDDLE_MPIRUN=$PWD/mpi_run
   fake_mpirun 'mpirun (Open MPI) 4.1.4'
   code=0
@@ -387,6 +387,12 @@ fake_mpirun() {
   [ "$code" -eq 7 ]
   [ "$(sed 's/ -x LD_LIBRARY_PATH//' called)" \
     = "-n 3 --host node1:2,node2 --mca odls_base_sigkill_timeout 3 -x HEDDLE_DATA prog -x 1" ]
+  names=$(grep '^\*HEDDLE_' "$SRCDIR/docs/man/heddle.scd" | grep -v '^\*HEDDLE_\(HOST_ID\|MPIRUN\|WORLD\)' | tr -d '*,')
+  [ "$(wc -w <<<"$names")" -gt 9 ]
+  (for name in $names; do export "$name=plan"; done; "$HEDDLE" launch --hosts node1 -- prog 2>err) || true
+  for name in $names; do
+    grep -q -- " -x $name " called || { echo "$name"; cat called; false; }
+  done
   fake_mpirun 'HYDRA build details: Version: 4.0.2'
   "$HEDDLE" launch --hosts node1:2,node2:2 -- prog 2>err || true
   [ "$(cat called)" = "-n 4 -hosts node1:2,node2:2 prog" ]

@@ -83,6 +83,17 @@ run_of() {
   cmp <(sed 's/.*csv//' from_plain) <(sed 's/.*csv//' from_half)
 }
 
+@test "train_loss is the mean over the samples that count, also where a batch has none" {
+  mkdir d
+  table whole.csv
+  awk -F, -v OFS=, 'NR > 1 { $3 /= 1000 } 1' whole.csv >d/train.csv # shares far below 1
+  cp d/train.csv d/test.csv
+  network
+  run_of --out a --data d --lr 0 --batch 1 --epochs 1
+  awk -v train="$(json_get train_loss <out)" -v test="$(json_get test_loss <out)" \
+    'BEGIN { ratio = train / test; exit !(ratio > 0.9999 && ratio < 1.0001) }'
+}
+
 @test "weights are refused by name: negative, no number, all zero, of a missing column" {
   table w.csv
   network

@@ -107,6 +107,7 @@ int main(void) {
     const hd_bisection f = bisect(in_name(n), "again", (hd_fault_place){0});
     is_int(f.verdict, HD_RUNS_EQUAL, "network %d: equal runs are equal: %s", n, f.why);
     scratch_remove(in_scratch("again"));
+    is_int(bisect(in_name(n), NULL, (hd_fault_place){1, INT64_MAX, -1}).results, 0, "no element is before the first");
     results[n] = bisect(in_name(n), NULL, (hd_fault_place){1, INT64_MAX, 0}).results;
     ok(results[n] > 10, "a step has %lld results", (long long)results[n]);
   }

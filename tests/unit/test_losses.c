@@ -190,7 +190,7 @@ static double divisor_of(const hd_target *target, const problem *p, bool classes
   else
     data.targets = p->float_target, data.outputs = scores;
   hd_feed feed = {.split = &data, .count = ROWS};
-  return hd__target_divisor(target, &feed, 0, 0, ROWS);
+  return hd__divisor(hd__target_share(target, &feed, 0, 0, ROWS));
 }
 
 /* Runs the loss, or its gradient, over all rows. */

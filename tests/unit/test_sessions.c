@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/status.h"
 #include "heddle.h"
+#include "train/checkpoint/gpt_names.h"
 
 enum { WARM_UP = 20, MORE_RESIDENT_KIB = 512, TEXT = HD_SHA256_TEXT_BYTES };
 
@@ -108,12 +110,18 @@ static void test_going_on(hd_ctx *ctx) {
   const char *const one[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "epochs", "1", NULL};
   const char *const sgd[] = {"model", "mlp", "optimizer", "sgd", "batch", "16", NULL};
   const char *const average[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "ema", "0.9", NULL};
-  char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES];
+  char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES], weights[SCRATCH_PATH_BYTES + 32];
+  const char *const init[] = {"model", "mlp", "init", weights, NULL};
   alone(want, ctx, both);
   snprintf(first, sizeof first, "%s/run-%d", scratch(), runs);
+  snprintf(weights, sizeof weights, "%s/last/model.safetensors", first);
   alone(found, ctx, one);
   hd_session *session = open_session(ctx, one, runs++);
+  hd_session_evaluate(session, ctx);
+  const double drawn = hd_session_report(session)->test_loss;
   is_int(hd_session_go_on(session, ctx, first, 1), HD_OK, "a session goes on from another run");
+  is_int(hd_session_evaluate(session, ctx), HD_OK, "and is evaluated");
+  ok(hd_session_report(session)->test_loss < drawn, "as the run's weights are, and not as its own first ones were");
   is_int(hd_session_step(NULL, session, ctx, 1), HD_OK, "it trains");
   is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "not after its first step");
   finish(found, session, ctx);
@@ -124,6 +132,11 @@ static void test_going_on(hd_ctx *ctx) {
   session = open_session(ctx, average, runs++);
   is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "nor with an average that the run has not");
   ok(strstr(hd_ctx_message(ctx), "expected a run with the ema 0.9, found unset"), "%s", hd_ctx_message(ctx));
+  hd_session_destroy(session);
+  hd__fail(ctx, HD_OK, HD_GPT_NOTE "as an earlier session found");
+  session = open_session(ctx, init, runs++);
+  is_str(session ? hd_session_report(session)->arithmetic_note : "failed", "",
+         "a note on other weights is not of these");
   hd_session_destroy(session);
 }
 

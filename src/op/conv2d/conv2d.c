@@ -30,6 +30,13 @@ static hd_status check_whitening(const hd_op_shapes *s) {
         "layer '%s': 'init: whiten' expects patches of at most %d numbers, found %d x %d x %d; use a smaller "
         "kernel",
         s->layer, HD_WHITEN_MOST, g->ci, g->window.kh, g->window.kw);
+  const int high = g->window.dilation[0] * (g->window.kh - 1) + 1,
+            wide = g->window.dilation[1] * (g->window.kw - 1) + 1;
+  if (high > g->hi || wide > g->wi)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': 'init: whiten' expects a kernel within the image, found %d x %d for %d x %d; use a "
+                    "smaller kernel",
+                    s->layer, high, wide, g->hi, g->wi);
   if (g->co <= 2 * size)
     return HD_OK;
   return hd__fail(

@@ -118,6 +118,9 @@ static hd_status make_faulty(bisect *b, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_USAGE,
                     "expected a step from 1 to %lld to plant a fault in, found %lld; name one of these",
                     (long long)b->a.steps, (long long)place->step);
+  if (place->element < 0)
+    return hd__fail(ctx, HD_E_USAGE, "expected an element from 0 to plant a fault in, found %lld; name another",
+                    (long long)place->element);
   b->b.fault = *place;
   HD_TRY(hd__scratch_make(b->scratch, b->faulty, ctx));
   HD_TRY(hd__replay_configure(&config, ctx, b->layout, b->a.record, ""));

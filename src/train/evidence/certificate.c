@@ -151,14 +151,13 @@ hd_status hd__history_read(json_t **start, json_t **end, hd_ctx *ctx, const char
   return status;
 }
 
-static void count_end(void *to, json_t *line, const char *type) {
-  const char *how = json_string_value(json_object_get(line, "end"));
-  *(int *)to += how && !strcmp(how, "done");
+static void note_resume(void *to, json_t *line, const char *type) {
+  *(bool *)to |= !strcmp(type, "start") && json_integer_value(json_object_get(line, "step")) > 0;
 }
 
-hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run) {
-  *ends = 0;
-  return hd__history_lines(ctx, run, count_end, ends);
+hd_status hd__history_resumed(bool *resumed, hd_ctx *ctx, const char *run) {
+  *resumed = false;
+  return hd__history_lines(ctx, run, note_resume, resumed);
 }
 
 static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {

@@ -63,5 +63,6 @@ hd_status hd__history_lines(hd_ctx *ctx, const char *run, hd_history_fn *take, v
  * start, or still runs. The caller owns them. */
 hd_status hd__history_read(json_t **start, json_t **end, hd_ctx *ctx, const char *run);
 
-/* The number of times that the run trained to its end; more than once if it was resumed to a later end. */
-hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run);
+/* Whether the run was resumed, in its folder or from another one: to a later end, or with another rhythm of lines and
+ * evaluations. */
+hd_status hd__history_resumed(bool *resumed, hd_ctx *ctx, const char *run);

@@ -16,7 +16,7 @@ typedef struct comparison {
   bool differs;
 } comparison;
 
-/* The dump's tensor of a result, NULL: it has none. */
+/* The dump's tensor of a result, NULL: it has none, or a number of no sample. */
 static const hd_st_tensor *tensor_of(const comparison *c, const hd_result *r) {
   const hd_graph *graph = c->recorder->plan->graph;
   const bool forward = r->kind == HD_RESULT_OUTPUT && !r->shared && !hd__graph_is_gradient(graph, r->node);
@@ -28,7 +28,7 @@ static const hd_st_tensor *tensor_of(const comparison *c, const hd_result *r) {
            forward ? graph->values[r->of].name : c->recorder->plan->params[r->of].name,
            r->kind == HD_RESULT_GRADIENT ? ".grad" : "");
   const hd_st_tensor *t = hd__st_find(c->dump, name);
-  return t && t->type == HD_ST_F32 ? t : NULL;
+  return t && t->type == HD_ST_F32 && t->shape.rank > 0 ? t : NULL;
 }
 
 static float element_of(const hd_st_tensor *t, int64_t at) {

@@ -185,41 +185,74 @@ static json_t *next_line(FILE *from, char **line, size_t *room) {
   return object ? object : json_null();
 }
 
-static int64_t step_of(const json_t *line) { return json_integer_value(json_object_get(line, "step")); }
+/* The order of lines: those of a step, and the evaluation after it; 0 for what is no line of both. */
+static int64_t place_of(const json_t *line) {
+  const char *type = json_string_value(json_object_get(line, "type"));
+  const bool evaluates = type && !strcmp(type, "evaluation"), known = evaluates || (type && !strcmp(type, "step"));
+  return known ? 2 * json_integer_value(json_object_get(line, "step")) + evaluates : 0;
+}
 
-/* Whether the claimed line is an evaluation that the repetition did not make: a run that was resumed to a later end was
- * evaluated at its earlier end, too. */
-static bool is_extra(const json_t *claimed, const json_t *found) {
-  const char *type = json_string_value(json_object_get(claimed, "type"));
-  return type && !strcmp(type, "evaluation") && (!found || step_of(claimed) < step_of(found));
+/* Whether a line after the place `last` stands before the other file's next one, which has none of its place. */
+static bool is_before(const json_t *line, const json_t *other, int64_t last) {
+  return place_of(line) > last && (!other || place_of(line) < place_of(other));
+}
+
+/* The files of a claimed and of a repeated run, and the next line of each. */
+typedef struct metrics {
+  FILE *file[2];
+  json_t *line[2];
+  char *text;
+  size_t room;
+  int64_t last; /* the place of the lines that were compared last */
+  int number;   /* of the claimed line */
+} metrics;
+
+static void advance(metrics *m, int i) {
+  json_decref(m->line[i]);
+  m->line[i] = next_line(m->file[i], &m->text, &m->room);
+  m->number += i == 0;
+}
+
+/* Passes over lines that one of the files need not have: of a run that was resumed, those that only one has. */
+static void pass_over(metrics *m, bool resumed) {
+  bool more = resumed;
+  while (more) {
+    const bool claimed = is_before(m->line[0], m->line[1], m->last);
+    more = claimed || is_before(m->line[1], m->line[0], m->last);
+    if (more)
+      advance(m, claimed ? 0 : 1);
+  }
 }
 
 hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
                               const char *found) {
-  char path[2][HD_PATH_BYTES], *line = NULL, label[HD_PATH_BYTES + 64];
-  size_t room = 0;
+  char path[2][HD_PATH_BYTES], label[HD_PATH_BYTES + 64];
+  metrics m = {0};
+  bool resumed;
+  HD_TRY(hd__history_resumed(&resumed, ctx, claimed));
   HD_TRY(hd__file_join(path[0], ctx, claimed, "metrics.jsonl"));
   HD_TRY(hd__file_join(path[1], ctx, found, "metrics.jsonl"));
   HD_FILE_OWNED *a = NULL;
   HD_FILE_OWNED *b = NULL;
   HD_TRY(hd__file_open_if_there(&a, ctx, path[0]));
   HD_TRY(hd__file_open_if_there(&b, ctx, path[1]));
-  bool more = a != NULL;
+  m.file[0] = a;
+  m.file[1] = b;
   *differs = false;
-  for (int n = 1; more && !*differs; n++) {
-    json_t *x = next_line(a, &line, &room), *y = next_line(b, &line, &room);
-    for (; is_extra(x, y); n++) {
-      json_decref(x);
-      x = next_line(a, &line, &room);
-    }
+  for (bool more = a != NULL; more && !*differs;) {
+    advance(&m, 0);
+    advance(&m, 1);
+    pass_over(&m, resumed);
+    const json_t *x = m.line[0], *y = m.line[1];
     more = x || y;
-    snprintf(label, sizeof label, "%s, line %d", path[0], n);
+    m.last = place_of(x);
+    snprintf(label, sizeof label, "%s, line %d", path[0], m.number);
     if (more && (!x || !y || !json_equal(x, y)))
       *differs = says(what, bytes, label, y, x);
-    json_decref(x);
-    json_decref(y);
   }
-  free(line);
+  json_decref(m.line[0]);
+  json_decref(m.line[1]);
+  free(m.text);
   return HD_OK;
 }
 

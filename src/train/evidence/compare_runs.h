@@ -12,15 +12,16 @@ bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, co
 
 typedef struct hd_file_pair {
   const char *claimed, *found;
-  bool other_end; /* one of the runs ended, and so was evaluated, at a step at which the other went on: counters of
-                   * evaluations may differ */
+  bool other_end; /* one of the runs may have been evaluated, as at an end, at a step at which the other was not:
+                   * counters of evaluations may differ */
   bool same_data; /* the records state the same data, wherever they are */
 } hd_file_pair;
 
 /* Weights, optimizer states and counters of two checkpoints, and what their records state of the data. */
 hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const hd_file_pair *pair);
 
-/* Lines of metrics.jsonl, without what time measures. A run without the file claims nothing. */
+/* Lines of metrics.jsonl, without what time measures. A run without the file claims nothing. Of a run that was resumed,
+ * those that both have, since its rhythm may have changed. */
 hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
                               const char *found);
 

@@ -335,30 +335,29 @@ static hd_status repeat(verify *v, hd_ctx *ctx, const char *resume, int64_t unti
 /* The checkpoint of a step in the run must be that of the repetition. */
 static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
   char claimed[HD_PATH_BYTES], found[HD_PATH_BYTES], what[1024];
-  bool differs;
-  int ends;
+  bool differs, resumed;
   HD_TRY(hd__saver_step_path(claimed, ctx, v->run, step));
   HD_TRY(hd__saver_step_path(found, ctx, v->again, step));
   if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
     return HD_OK;
-  HD_TRY(hd__history_ends(&ends, ctx, v->run));
-  const hd_file_pair pair = {claimed, found, .other_end = v->request->spot > 0 || ends > 1, .same_data = true};
+  HD_TRY(hd__history_resumed(&resumed, ctx, v->run));
+  const hd_file_pair pair = {claimed, found, .other_end = v->request->spot > 0 || resumed, .same_data = true};
   HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, &pair));
   if (differs)
     decide(v, HD_REFUTED, 0, "%s", what);
   return check_record(v, claimed);
 }
 
-/* The links of the run must name its last checkpoint, and the best one of the repetition. */
-static hd_status check_links(verify *v, hd_ctx *ctx) {
-  int count, ends;
-  HD_OWNED int64_t *step = hd__saver_steps(&count, v->run);
+/* The links of the run must name its last checkpoint, and the best one of the repetition. A checkpoint behind the end
+ * is of an earlier training, which the run went back from. */
+static hd_status check_links(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
+  bool resumed;
   const int64_t last = hd__saver_linked_step(v->run, "last"), best = hd__saver_linked_step(v->run, "best");
-  HD_TRY(hd__history_ends(&ends, ctx, v->run));
+  HD_TRY(hd__history_resumed(&resumed, ctx, v->run));
   if (count > 0 && last != step[count - 1])
     decide(v, HD_REFUTED, 0, "%s/last: expected a link to step-%lld, the last checkpoint, found another", v->run,
            (long long)step[count - 1]);
-  else if (count > 0 && step[count - 1] == v->steps && ends <= 1 && best != hd__saver_linked_step(v->again, "best"))
+  else if (count > 0 && step[count - 1] == v->steps && !resumed && best != hd__saver_linked_step(v->again, "best"))
     decide(v, HD_REFUTED, 0, "%s/best: expected a link to step-%lld, found another", v->run,
            (long long)hd__saver_linked_step(v->again, "best"));
   return HD_OK;
@@ -371,7 +370,7 @@ static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int c
     return HD_OK;
   for (int i = 0; i < count; i++)
     HD_TRY(check_checkpoint(v, ctx, step[i]));
-  HD_TRY(check_links(v, ctx));
+  HD_TRY(check_links(v, ctx, step, count));
   HD_TRY(hd__compare_metrics(&differs, what, sizeof what, ctx, v->run, v->again));
   if (!differs)
     HD_TRY(hd__compare_ends(&differs, what, sizeof what, ctx, v->run, v->again));

@@ -13,13 +13,18 @@
 #include "platform/process.h"
 #include "platform/spawn.h"
 
-enum { TICK_MS = 50, MOST_RANKS = 1024, MOST_OPTIONS = 24 };
+enum { TICK_MS = 50, MOST_RANKS = 1024 };
 
 typedef enum kind { NO_MPIRUN, OPEN_MPI, HYDRA } kind;
 
 /* Variables that Open MPI's mpirun exports only if told to; Hydra exports all. */
-static const char *const handed_on[] = {"HEDDLE_DATA",        "HEDDLE_ISA",      "HEDDLE_CACHE",   "HEDDLE_LOG",
-                                        "HEDDLE_MODULE_PATH", "OMP_NUM_THREADS", "LD_LIBRARY_PATH"};
+static const char *const handed_on[] = {
+    "HEDDLE_DATA",        "HEDDLE_ISA",         "HEDDLE_CACHE",   "HEDDLE_LOG",       "HEDDLE_MODULE_PATH",
+    "HEDDLE_BLAS",        "OPENBLAS_CORETYPE",  "HEDDLE_PLAN",    "HEDDLE_HOST_SUMS", "HEDDLE_THREAD_SPEEDS",
+    "HEDDLE_CUDA_DRIVER", "HEDDLE_CUDA_MODULE", "HEDDLE_NCCL",    "HEDDLE_NVML",      "HEDDLE_CUDA_LIBRARIES",
+    "HEDDLE_SYSROOT",     "OMP_NUM_THREADS",    "LD_LIBRARY_PATH"};
+
+enum { MOST_OPTIONS = 7 + 2 * sizeof handed_on / sizeof *handed_on };
 
 /* The number of ranks in NAME[:RANKS],...; 0 for a malformed list. */
 static int ranks_of(const char *hosts) {
@@ -148,7 +153,7 @@ hd_status hd__launch_hosts(hd_launch_result *out, hd_ctx *ctx, const hd_launch_s
   while (is->argv[arguments])
     arguments++;
   HD_OWNED const char **argv = NULL;
-  HD_TRY(HD_NEW(argv, arguments + MOST_OPTIONS, ctx, "out of memory for mpirun's arguments"));
+  HD_TRY(HD_NEW(argv, 1 + MOST_OPTIONS + arguments + 1, ctx, "out of memory for mpirun's arguments"));
   argv[0] = mpirun;
   const int options = 1 + add_options(argv + 1, which, is->hosts, count);
   memcpy(argv + options, is->argv, arguments * sizeof *argv);

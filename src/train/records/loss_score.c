@@ -58,13 +58,13 @@ static double share_at(const hd_target *target, const hd_feed *feed, uint32_t ep
   return weight * (target->of_classes ? 1 : share_of(target, feed->split->labels[sample]));
 }
 
-double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
+double hd__target_share(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
   double sum = 0;
   if (!feed->split->weights && (target->loss != HD_OP_cross_entropy || target->of_classes))
     return (double)count * share_at(target, feed, epoch, first);
   for (int64_t i = first; i < first + count; i++)
     sum += share_at(target, feed, epoch, i);
-  return sum > 0 ? sum : 1;
+  return sum;
 }
 
 bool hd__target_varies(const hd_target *target, const hd_split *split) {
@@ -83,14 +83,13 @@ bool hd__target_varies(const hd_target *target, const hd_split *split) {
 }
 
 /* The divisor of an evaluation's mean. */
-static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
-  if (hd__skips_count(feed->split) == 0)
-    return hd__target_divisor(target, feed, 0, 0, feed->count);
-  double sum = 0;
-  for (int64_t i = 0; i < feed->count; i++)
+static double divisor_of_all(const hd_target *target, const hd_feed *feed) {
+  const bool is_whole = hd__skips_count(feed->split) == 0;
+  double sum = is_whole ? hd__target_share(target, feed, 0, 0, feed->count) : 0;
+  for (int64_t i = 0; i < feed->count && !is_whole; i++)
     if (!hd__skips_has(feed->split, hd__feed_sample(feed, 0, i)))
       sum += share_at(target, feed, 0, i);
-  return sum > 0 ? sum : 1;
+  return hd__divisor(sum);
 }
 
 double hd__perplexity(const hd_split *split, double loss) {
@@ -141,7 +140,7 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
     judged += weight;
     right += is_right ? weight : 0;
   }
-  out->loss = sum / sum_of_shares(target, feed);
+  out->loss = sum / divisor_of_all(target, feed);
   if (feed->split->whole_answers) {
     judged = (double)out->judged;
     right = (double)out->right;

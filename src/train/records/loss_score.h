@@ -9,9 +9,12 @@
 #include "data/feed/feed.h"
 #include "train/settings/model_source.h"
 
-/* The divisor of the mean over positions [first, first + count) of a feed's epoch: the sum of their samples' shares,
- * added in order; 1 if the sum is 0. */
-double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
+/* What positions [first, first + count) of a feed's epoch add to the divisor of a mean: the sum of their samples'
+ * shares, in order. */
+double hd__target_share(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
+
+/* The divisor of a mean over samples with these shares in all: without any, the mean is 0. */
+static inline double hd__divisor(double share) { return share > 0 ? share : 1; }
 
 /* Whether the divisor does not follow from the number of samples. */
 bool hd__target_varies(const hd_target *target, const hd_split *split);

@@ -37,14 +37,20 @@ static bool holds(bool *is_last, const hd_session *s, const json_t *line) {
   return step > 0 && step <= s->run.counters.step && !(resumed && evaluates && s->run.counters.owes_evaluation);
 }
 
+typedef struct earlier_lines {
+  const hd_session *session;
+  const char *folder;
+} earlier_lines;
+
 /* Copies the lines of earlier metrics that are kept. A run that was killed between a step and its line gets the line
  * now. Unreadable metrics are no failure. */
 static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
-  const hd_session *s = arg;
+  const earlier_lines *earlier = arg;
+  const hd_session *s = earlier->session;
   bool has_last = false, is_last;
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
-  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
+  HD_TRY(hd__file_join(path, ctx, earlier->folder, "metrics.jsonl"));
   HD_FILE_OWNED *from = NULL;
   HD_TRY(hd__file_open_if_there(&from, ctx, path));
   while (from && getline(&line, &room, from) >= 0) {
@@ -62,10 +68,11 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   return status;
 }
 
-hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx) {
+hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx, const char *from) {
+  earlier_lines earlier = {s, from};
   char path[HD_PATH_BYTES];
   HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
-  HD_TRY(hd__file_write(ctx, path, keep_lines, s));
+  HD_TRY(hd__file_write(ctx, path, keep_lines, &earlier));
   s->report.metrics = fopen(path, "ae");
   if (!s->report.metrics)
     return hd__file_error(ctx, path, "write it");

@@ -76,9 +76,6 @@ static void describe(hd_line *note, const hd_network *network, const char *was, 
     hd__line_add(note, "the labels of %s were read as %d classes%s", name, seen->classes,
                  numbers ? ", and are predicted as numbers; give them as floats if that is what they are"
                          : "; --loss mse reads them as numbers to predict");
-  if (seen->outputs == 0 && network->target.loss == HD_OP_cross_entropy && network->target.scores > seen->classes)
-    hd__line_add(note, "%s%s has %d scores and %s %d classes: the other scores have no samples",
-                 note->length ? "; " : "", network->name, network->target.scores, name, seen->classes);
 }
 
 hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const hd_config *config,

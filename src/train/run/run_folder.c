@@ -29,6 +29,20 @@ static void file_name_of(char out[], size_t bytes, const char *name) {
   out[at] = 0;
 }
 
+/* Whether the folder has a link `last`, also to a checkpoint that is gone. */
+static bool has_last(const char *folder) {
+  char last[HD_PATH_BYTES];
+  return hd__saver_linked_step(folder, "last") >= 0 ||
+         (hd__file_join(last, NULL, folder, "last") == HD_OK && hd__file_exists(last));
+}
+
+/* The step of its newest checkpoint; -1: it has none. */
+static int64_t newest_step(const char *folder) {
+  int count;
+  HD_OWNED int64_t *step = hd__saver_steps(&count, folder);
+  return count > 0 ? step[count - 1] : -1;
+}
+
 /* Claims runs/MODEL-N with the first free N. */
 static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
   char name[201];
@@ -63,8 +77,7 @@ static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd
     slash[slash == out] = 0;
   else
     snprintf(out, HD_PATH_BYTES, ".");
-  HD_TRY(hd__file_join(path, ctx, out, "last"));
-  if (is_missing || hd__file_exists(path))
+  if (is_missing || has_last(out))
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--resume %s: expected a checkpoint inside a run's folder, found a checkpoint by itself; choose a "
@@ -77,17 +90,27 @@ static bool same_folder(const char *a, const char *b) {
   return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* Of a new run: --out holds another one. Where that has lost its last checkpoint, it goes on from the newest. */
+static hd_status refuse_run(hd_ctx *ctx, const char *folder) {
+  char from[HD_PATH_BYTES];
+  const int64_t newest = newest_step(folder);
+  HD_TRY(hd__file_join(from, ctx, folder, "last"));
+  const bool is_whole = newest < 0 || hd__file_exists(from);
+  if (!is_whole)
+    HD_TRY(hd__saver_step_path(from, ctx, folder, newest));
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--out %s: expected a folder without a run, found one; use --resume %s to continue, or another --out",
+                  folder, is_whole ? folder : from);
+}
+
 /* --out must not hold a run other than the resumed one. */
 static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
-  char last[HD_PATH_BYTES], resumed[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(last, ctx, s->checkpoints.folder, "last"));
-  if (!hd__file_exists(last))
+  const char *folder = s->checkpoints.folder;
+  char resumed[HD_PATH_BYTES];
+  if (!has_last(folder) && (*s->run.settings->resume || newest_step(folder) < 0))
     return HD_OK;
   if (!*s->run.settings->resume)
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "--out %s: expected a folder without a run, found one; use --resume %s to continue, or another --out",
-        s->checkpoints.folder, s->checkpoints.folder);
+    return refuse_run(ctx, folder);
   if (resumed_folder(resumed, s, ctx) == HD_OK && same_folder(resumed, s->checkpoints.folder))
     return HD_OK;
   return hd__fail(
@@ -133,15 +156,30 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__local_group_barrier(s->compute.local, ctx); /* no rank reads the folder before it is locked */
 }
 
-/* A run that continues in another folder takes the losses of its earlier steps with it. */
-static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
+/* A run that continues in another folder takes the metrics and losses of its earlier steps with it. */
+static hd_status open_steps(hd_session *s, hd_ctx *ctx) {
   char from[HD_PATH_BYTES] = "";
   hd_ctx quiet = {0};
   if (!*s->run.settings->resume || resumed_folder(from, s, &quiet) != HD_OK)
     snprintf(from, sizeof from, "%s", s->checkpoints.folder);
+  HD_TRY(hd__session_open_metrics(s, ctx, from));
   HD_TRY(hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step));
   return hd__divisors_open(&s->checkpoints.divisors, ctx, s->checkpoints.folder, from, s->run.counters.step,
                            hd__target_varies(&s->run.network.target, s->input.train.split));
+}
+
+/* Opens what each step is noted in. After a return to an earlier checkpoint the notes of later steps are cut, so `last`
+ * names that checkpoint: a run that continued a later one would lack the losses between. */
+static hd_status open_notes(hd_session *s, hd_ctx *ctx) {
+  const int64_t step = s->run.counters.step;
+  const bool returns = hd__saver_linked_step(s->checkpoints.folder, "last") > step;
+  if (returns && s->report.had_ended)
+    return HD_OK;
+  if (returns && hd__saver_has_step(s->checkpoints.folder, step))
+    HD_TRY(hd__saver_link(ctx, s->checkpoints.folder, "last", step));
+  HD_TRY(open_steps(s, ctx));
+  return *s->run.settings->tensorboard ? hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, step)
+                                       : HD_OK;
 }
 
 /* A resume with nothing left to do is no part of the run: its settings stay those that made the weights. */
@@ -161,11 +199,8 @@ static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
   if (s->checkpoints.lock >= 0)
     hd__saver_remove_leftovers(s->checkpoints.folder);
   HD_TRY(hd__saver_check_run(ctx, s->checkpoints.folder, s->run.counters.step > 0 ? s->run.counters.step + 1 : 0));
-  HD_TRY(hd__session_open_metrics(s, ctx));
-  HD_TRY(open_losses(s, ctx));
-  if (*s->run.settings->tensorboard)
-    HD_TRY(hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, s->run.counters.step));
   HD_TRY(hd__session_find_end(s, ctx));
+  HD_TRY(open_notes(s, ctx));
   HD_TRY(write_record(s, ctx));
   HD_TRY(hd__session_open_history(s, ctx));
   HD_TRY(
@@ -178,7 +213,7 @@ static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
 /* Files of a run without a record are no run: they are removed if the record could not be written. */
 static void remove_beginning(const hd_session *s) {
   char path[HD_PATH_BYTES];
-  if (s->run.counters.step > 0 || hd__file_join(path, NULL, s->checkpoints.folder, "run.json") != HD_OK ||
+  if (has_last(s->checkpoints.folder) || hd__file_join(path, NULL, s->checkpoints.folder, "run.json") != HD_OK ||
       hd__file_exists(path))
     return;
   if (s->checkpoints.losses.fd >= 0 && *s->checkpoints.losses.path)

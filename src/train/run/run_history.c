@@ -108,9 +108,11 @@ static hd_status is_done(bool *done, const hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd__session_find_end(hd_session *s, hd_ctx *ctx) {
-  if (s->run.counters.step > 0 && hd__session_is_over(s))
+  const int64_t step = s->run.counters.step;
+  if (step > 0 && hd__session_is_over(s))
     HD_TRY(is_done(&s->report.had_ended, s, ctx));
-  s->report.had_ended |= s->run.counters.step > s->run.steps_in_all;
+  const bool is_earlier = hd__session_is_over(s) && hd__saver_linked_step(s->checkpoints.folder, "last") > step;
+  s->report.had_ended |= step > s->run.steps_in_all || is_earlier;
   return HD_OK;
 }
 

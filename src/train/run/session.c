@@ -16,6 +16,7 @@
 #include "platform/thread_start.h"
 #include "platform/process.h"
 #include "platform/threads.h"
+#include "train/records/loss_score.h"
 #include "train/run/agreement.h"
 #include "train/run/kept_features.h"
 
@@ -36,7 +37,7 @@ static hd_counters counted(const hd_session *s, const hd_step *step, double loss
   const bool begins = counters.step % s->run.steps_per_epoch == 0;
   counters.step++;
   counters.epoch_loss_sum = (begins ? 0 : counters.epoch_loss_sum) + loss_sum;
-  counters.epoch_divisor = (begins ? 0 : counters.epoch_divisor) + (double)step->divisor;
+  counters.epoch_divisor = (begins ? 0 : counters.epoch_divisor) + (double)step->share;
   counters.step_loss = loss_sum / (double)step->divisor;
   counters.owes_evaluation = hd__session_evaluates_after(s, counters.step);
   return counters;
@@ -59,7 +60,7 @@ static void count_step(hd_session *s, const hd_step *step, double loss_sum) {
   s->run.counters = counted(s, step, loss_sum);
   hd__local_group_step(s->compute.local, s->run.counters.step);
   s->run.call_loss_sum += loss_sum;
-  s->run.call_divisor += (double)step->divisor;
+  s->run.call_divisor += (double)step->share;
   s->run.trained_samples += step->samples;
   const double loss = s->run.counters.step_loss;
   const int64_t epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch;
@@ -333,7 +334,7 @@ static void note_spare_scores(hd_session *s) {
   const hd_split *data = hd__dataset_train(s->input.data);
   const int32_t scores = hd__target_classes(&s->run.network.target);
   char text[HD_PATH_BYTES + 192];
-  if ((!data->labels && !data->masks) || data->classes >= scores || data->classes < 2)
+  if ((!data->labels && !data->masks && !data->window) || data->classes >= scores || data->classes < 2)
     return;
   snprintf(text, sizeof text,
            "the last layer has %d scores for the %d classes of %s; those from %d on are not used: 'out: %d' is enough",
@@ -488,8 +489,8 @@ static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t end) {
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
   HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_idle(s, ctx));
-  const int64_t left = s->run.steps_in_all - s->run.counters.step;
-  const int64_t end = s->run.counters.step + (steps < left ? steps : left);
+  const int64_t begin = s->run.counters.step, left = s->run.steps_in_all - begin;
+  const int64_t end = begin + (steps < left ? steps : left);
   s->run.call_loss_sum = 0;
   s->run.call_divisor = 0;
   hd_status status = hd__agree_on_end(s, ctx, end);
@@ -500,7 +501,7 @@ hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t step
   s->run.trains = false;
   status = conclude(s, ctx, status);
   if (loss)
-    *loss = s->run.call_divisor > 0 ? s->run.call_loss_sum / s->run.call_divisor : NAN;
+    *loss = s->run.counters.step > begin ? s->run.call_loss_sum / hd__divisor(s->run.call_divisor) : NAN;
   finish_report(s);
   return status;
 }

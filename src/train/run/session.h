@@ -136,7 +136,8 @@ typedef struct session_report {
   hd_profiler profiler;
   hd_job_page page;   /* for tools that list jobs */
   bool noted_refusal; /* reported: the system refused to bind threads or their memory */
-  bool had_ended;     /* nothing is left to do: the resumed run has ended, and its history says so, or it is later */
+  bool had_ended;     /* nothing is left to do: the resumed run has ended, and its history says so, or the run or its
+                         last checkpoint is later */
 } session_report;
 
 struct hd_session {
@@ -169,6 +170,9 @@ hd_status hd__session_check_idle(const hd_session *session, hd_ctx *ctx);
 
 /* Whether this rank writes the run's folder. */
 bool hd__session_writes(const hd_session *session);
+
+/* Nothing is measured yet: of the first weights, or of others in their place. */
+void hd__session_clear_scores(hd_session *session);
 
 /* Calls the caller's event function. */
 void hd__session_event(hd_session *session, const hd_event *event);
@@ -330,8 +334,9 @@ hd_status hd__session_close_history(hd_session *session, hd_ctx *ctx, hd_status 
 
 /* ---- metrics.jsonl, a line for each logged step and for each evaluation: metrics_log.c ---- */
 
-/* Opens the file of the run's folder. Lines after the resumed step are removed: they are written again. */
-hd_status hd__session_open_metrics(hd_session *session, hd_ctx *ctx);
+/* Opens the file of the run's folder, with the earlier lines of the file in `from`: the same folder, or the run's
+ * earlier one. Lines after the resumed step are removed: they are written again. */
+hd_status hd__session_open_metrics(hd_session *session, hd_ctx *ctx, const char *from);
 
 /* Fails if a line, or an event of --tensorboard, could not be written. */
 hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);

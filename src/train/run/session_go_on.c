@@ -1,6 +1,7 @@
 /* A session that goes on from a run on other data: from its weights, and from what its optimizer has gathered. Its own
  * steps are counted from 1, and its schedule, which has to be constant, starts with them; the optimizer's bias
  * corrections and the order of samples follow the earlier steps. */
+#include <math.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -59,6 +60,14 @@ static hd_status check_states(const hd_session *s, hd_ctx *ctx, const char *fold
   return HD_OK;
 }
 
+/* An evaluation or a checkpoint of the session's first weights is none of those that replace them. */
+static void forget_scores(hd_session *s) {
+  hd__session_clear_scores(s);
+  s->checkpoints.saved_step = -1;
+  s->run.counters.best_score = -INFINITY;
+  s->run.counters.best_loss = INFINITY;
+}
+
 /* Reads the checkpoint into the store. */
 static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json_t *record, int64_t epochs) {
   char path[HD_PATH_BYTES];
@@ -68,6 +77,7 @@ static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, NULL));
   hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  forget_scores(s);
   hd__kept_features_fini(&s->input.features); /* they are of other weights */
   HD_TRY(hd__features_keep(s, ctx));
   hd__checkpoint_earlier(&steps, &unused, record);

@@ -323,6 +323,8 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
 static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record, const char *but) {
   static const char mark[] = "note: ";
   int64_t arithmetic;
+  if (ctx)
+    ctx->message[0] = 0; /* a note of an earlier call is not of this file */
   HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, but));
   if (!record && !strncmp(hd_ctx_message(ctx), HD_GPT_NOTE, strlen(HD_GPT_NOTE)))
     snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, "%s", hd_ctx_message(ctx) + strlen(mark));
@@ -441,8 +443,9 @@ static void count_parameters(int64_t *all, int64_t *trainable, const hd_plan *pl
   }
 }
 
-/* Not measured yet. */
-static void clear_scores(hd_report *r) {
+void hd__session_clear_scores(hd_session *s) {
+  hd_report *r = &s->report.facts;
+  s->run.evaluated_step = -1;
   r->train_loss = r->val_loss = r->val_accuracy = r->test_loss = r->test_accuracy = r->val_metric = r->test_metric =
       r->test_r2 = r->test_mean_absolute_error = r->test_root_mean_square_error = r->test_perplexity =
           r->test_bits_per_byte = r->val_iou = r->test_iou = NAN;
@@ -494,7 +497,7 @@ static hd_status fill_report(hd_session *s, hd_ctx *ctx) {
                   .skipped = -1,
                   .test_skipped = -1,
                   .wrong_png = s->report.wrong_png};
-  clear_scores(&s->report.facts);
+  hd__session_clear_scores(s);
   const char *why = hd__session_note_sums(s);
   if (*why)
     snprintf(s->report.device_note, sizeof s->report.device_note,

@@ -80,8 +80,8 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   *step = (hd_step){.samples = left < s->run.batch ? left : s->run.batch, .cursor = cursor, .number = index};
   step->seed = (uint64_t)s->run.settings->seed;
   step->epoch = (uint32_t)(s->run.earlier_epochs + index / s->run.steps_per_epoch);
-  step->divisor =
-      (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
+  step->share = (float)hd__target_share(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
+  step->divisor = (float)hd__divisor((double)step->share);
   describe_average(step, s);
   for (int g = 0; g < s->compute.plan->update.group_count; g++)
     hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], s->run.earlier_steps + index);

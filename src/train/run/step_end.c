@@ -17,6 +17,7 @@
 #include "data/split/skipped_samples.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
+#include "train/records/loss_score.h"
 #include "train/records/metric.h"
 #include "train/records/output_scores.h"
 #include "train/inference/view_evaluation.h"
@@ -261,8 +262,8 @@ static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) 
 }
 
 static void note_train_loss(hd_session *s) {
-  if (s->run.counters.epoch_divisor > 0)
-    s->report.facts.train_loss = s->run.counters.epoch_loss_sum / s->run.counters.epoch_divisor;
+  if (s->run.counters.step > 0)
+    s->report.facts.train_loss = s->run.counters.epoch_loss_sum / hd__divisor(s->run.counters.epoch_divisor);
 }
 
 hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
