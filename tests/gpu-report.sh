@@ -65,11 +65,11 @@ END
 chmod +x sanitizer
 export COMPUTE_SANITIZER=./sanitizer
 if HD_GPU=stub "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only sanitizer --out clean.md >out 2>&1 &&
-  grep -q '^sanitizer: passed' clean.md && grep -q '4 passed, 0 failed' clean.md; then
+  grep -q '^sanitizer: passed' clean.md && grep -q '8 passed, 0 failed' clean.md; then
   echo "ok 6 - a sanitizer that finds nothing"
 else echo "not ok 6 - a sanitizer that finds nothing"; sed 's/^/# /' out clean.md; fi
 if ! ERRORS=2 HD_GPU=stub "$SRCDIR/tools/gpu-report" --build "$BUILDDIR" --only sanitizer --out unclean.md >out 2>&1 &&
-  grep -q '^sanitizer: FAILED' unclean.md && grep -q '0 passed, 4 failed' unclean.md; then echo "ok 7 - one that does"
+  grep -q '^sanitizer: FAILED' unclean.md && grep -q '0 passed, 8 failed' unclean.md; then echo "ok 7 - one that does"
 else echo "not ok 7 - one that does"; sed 's/^/# /' out unclean.md; fi
 cat >late <<'END'
 #!/bin/sh

@@ -16,13 +16,17 @@ static inline uint64_t hd__rounding_enter(void) {
   uint16_t x87, nearest;
   __asm__ volatile("fnstcw %0" : "=m"(x87));
   nearest = (uint16_t)(x87 & ~HD_X87_ROUNDING);
-  __asm__ volatile("fldcw %0" ::"m"(nearest));
-  _mm_setcsr(sse & ~(unsigned)_MM_ROUND_MASK);
+  if (nearest != x87 || (sse & _MM_ROUND_MASK)) { /* writing takes longer than reading */
+    __asm__ volatile("fldcw %0" ::"m"(nearest));
+    _mm_setcsr(sse & ~(unsigned)_MM_ROUND_MASK);
+  }
   return (uint64_t)x87 << 32 | sse;
 }
 
 static inline void hd__rounding_leave(const uint64_t *before) {
   const uint16_t x87 = (uint16_t)(*before >> 32);
+  if (!(x87 & HD_X87_ROUNDING) && !((unsigned)*before & _MM_ROUND_MASK))
+    return;
   _mm_setcsr((unsigned)*before);
   __asm__ volatile("fldcw %0" ::"m"(x87));
 }

@@ -61,11 +61,11 @@ static bool reads_as_escape(const char *text, size_t length) {
   return length >= 4 && text[0] == '\\' && text[1] == 'x' && is_hex(text[2]) && is_hex(text[3]);
 }
 
-/* Copies text; a byte that is not shown becomes '?', or \xHH. */
-static void copy_shown(char *out, size_t bytes, const char *text, size_t length, bool escapes) {
+/* Copies text; a byte that is not shown becomes '?', or \xHH; `differs`: a \xHH of the text is written otherwise. */
+static void copy_shown(char *out, size_t bytes, const char *text, size_t length, bool escapes, bool differs) {
   size_t at = 0;
   for (size_t i = 0; i < length;) {
-    const bool other = escapes && reads_as_escape(text + i, length - i);
+    const bool other = differs && reads_as_escape(text + i, length - i);
     const size_t good = other ? 0 : hd__utf8_shown(text + i, length - i);
     const size_t step = good ? good : escapes ? strlen("\\xHH") : 1;
     if (at + step >= bytes)
@@ -83,9 +83,13 @@ static void copy_shown(char *out, size_t bytes, const char *text, size_t length,
 }
 
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
-  copy_shown(out, bytes, text, strnlen(text, length), false);
+  copy_shown(out, bytes, text, strnlen(text, length), false, false);
+}
+
+void hd__utf8_show(char *out, size_t bytes, const char *text, size_t length) {
+  copy_shown(out, bytes, text, length, true, false);
 }
 
 void hd__utf8_escape(char *out, size_t bytes, const char *text, size_t length) {
-  copy_shown(out, bytes, text, length, true);
+  copy_shown(out, bytes, text, length, true, true);
 }

@@ -22,6 +22,8 @@ size_t hd__utf8_shown(const char *text, size_t length);
  * byte becomes '?', and text that does not fit is truncated between two characters. `out` may be `text`. */
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length);
 
-/* The same of all `length` bytes, a zero too, with \xHH for each such byte and \x5C for the backslash of a \xHH in the
- * text, so that different texts stay different. `out` is not `text`. */
+/* The same of all `length` bytes, a zero too, with \xHH for each such byte. `out` is not `text`. */
+void hd__utf8_show(char *out, size_t bytes, const char *text, size_t length);
+
+/* The same with \x5C for the backslash of a \xHH in the text, so that different texts stay different. */
 void hd__utf8_escape(char *out, size_t bytes, const char *text, size_t length);

@@ -43,7 +43,7 @@ static struct {
 
 static void end_word(void) {
   char shown[4 * sizeof screen.word + 1];
-  hd__utf8_escape(shown, sizeof shown, screen.word, screen.bytes);
+  hd__utf8_show(shown, sizeof shown, screen.word, screen.bytes);
   const int width = cli_width(shown);
   if (screen.column > 0 && screen.column + width > screen.columns) {
     putchar('\n');

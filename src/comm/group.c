@@ -233,7 +233,7 @@ static void release(hd_group *g) {
   for (int i = 0; i < HD_GROUP_BUFFERS; i++)
     hd__segment_destroy(&g->buffer[i].map);
   hd__gpu_group_close(g->gpu);
-  if (g->hosts > 1 && g->end && g->end->status == HD_E_TIMEOUT)
+  if (g->owns_local_group && g->hosts > 1 && g->end && g->end->status == HD_E_TIMEOUT)
     hd__cluster_await_none(g->local);
   if (!g->end || atomic_load(&g->end->state) == HD_GROUP_RUNS) /* else transfers may still be running */
     hd__cluster_free_tags(g->local, g->tag);

@@ -168,12 +168,15 @@ static bool moves_elements(const HdOnnx__Node *node) {
   return false;
 }
 
+enum { MOST_PASSES = 64 };
+
 /* Bytes become floats before anything is computed with them, which would wrap and round. */
 static hd_status check_bytes(hd_onnx_reader *r, const char *name) {
   const HdOnnx__Graph *g = r->graph;
   HD_OWNED bool *of_bytes = NULL; /* whether a node's outputs are bytes of the input */
   HD_TRY(HD_NEW(of_bytes, g->n_node + 1, r->ctx, "%s: out of memory while reading", r->path));
-  for (bool more = true; more;) {
+  bool more = true;
+  for (int pass = 0; more && pass < MOST_PASSES; pass++) { /* files whose nodes are in order need two */
     more = false;
     for (size_t i = 0; i < g->n_node; i++) {
       bool reads = false;
@@ -191,7 +194,11 @@ static hd_status check_bytes(hd_onnx_reader *r, const char *name) {
       more = of_bytes[i] = true;
     }
   }
-  return HD_OK;
+  return !more ? HD_OK
+               : hd__fail(r->ctx, HD_E_UNSUPPORTED,
+                          "%s: expected nodes behind those whose results they read, found many in front; export the "
+                          "file again",
+                          r->path);
 }
 
 /* Its type, and the map of the input itself. */

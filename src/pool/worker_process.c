@@ -91,7 +91,13 @@ static pid_t pool_of(void) {
   return text && strtol(text, NULL, 10) == (long)maker ? maker : 0;
 }
 
-static void close_socket(void) { close(HD_SPAWN_FD); }
+/* In a child; for children of that one the number may be a file of their own. */
+static void close_socket(void) {
+  static bool closed;
+  if (!closed)
+    close(HD_SPAWN_FD);
+  closed = true;
+}
 
 void hd_pool_serve(const hd_task *tasks, int count) {
   served = tasks;

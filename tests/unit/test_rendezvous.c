@@ -137,7 +137,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
 static void test_no_descriptors(void) {
   comer c[2];
   for (int i = 0; i < 2; i++)
-    c[i] = comer_of(method_of("crowded"), i, 2, 0.3);
+    c[i] = comer_of(method_of("crowded"), i, 2, 2);
   atomic_store(&none_to_accept, true);
   meet(c, 2);
   atomic_store(&none_to_accept, false);

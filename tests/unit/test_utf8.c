@@ -38,6 +38,8 @@ int main(void) {
   is_str(names, "caf\\xE9, a\\x0Ab\\x00 \342\202\254", "escaped, texts stay different");
   hd__utf8_escape(names, sizeof names, "caf\\xE9 \\xe9 \\x", 15);
   is_str(names, "caf\\x5CxE9 \\xe9 \\x", "a text that reads as an escape, too");
+  hd__utf8_show(names, sizeof names, "caf\351 \\xE9", 9);
+  is_str(names, "caf\\xE9 \\xE9", "which stays where a text is shown");
   hd__utf8_escape(out, sizeof out, "abc\351", 4);
   is_str(out, "abc", "an escape that does not fit whole is left out");
   const char endless[3] = {'a', 'b', 'c'};

@@ -47,8 +47,9 @@ static void receive_fault(struct hd_cluster *h) {
   char why[HD_TRANSPORT_WHY_BYTES];
   if (pthread_mutex_trylock(&h->lock))
     return;
-  const bool received = h->fault_receive && h->transport->test(h->fault_receive, why) == 1;
-  if (received)
+  const int got = h->fault_receive ? h->transport->test(h->fault_receive, why) : 0;
+  const bool received = got == 1;
+  if (got != 0)
     h->fault_receive = NULL;
   pthread_mutex_unlock(&h->lock);
   if (!received)
@@ -62,8 +63,10 @@ static void receive_fault(struct hd_cluster *h) {
 /* Notes all ranks of other hosts that were reported. Under the lock, like the calls below. */
 static void note_left(struct hd_cluster *h) {
   char why[HD_TRANSPORT_WHY_BYTES];
-  while (h->left_receive && h->transport->test(h->left_receive, why) == 1) {
+  for (int got; h->left_receive && (got = h->transport->test(h->left_receive, why)) != 0;) {
     h->left_receive = NULL;
+    if (got < 0)
+      return;
     if (h->received_left >= 0 && h->received_left < h->ranks)
       atomic_store(&h->left_s[h->received_left], hd__clock_s());
     receive_left(h, why);

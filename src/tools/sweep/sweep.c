@@ -23,6 +23,7 @@
 #include "base/sized_struct.h"
 #include "platform/clock.h"
 #include "tools/sweep/sweep_source.h"
+#include "train/checkpoint/saver.h"
 
 /* ---- Jobs ---- */
 
@@ -49,10 +50,25 @@ static void on_step(void *user, const hd_event *event) {
     hd_session_stop(j->session);
 }
 
+/* From where a run goes on: its folder, or its newest checkpoint where the link to the last one is missing; "": it
+ * begins. */
+static hd_status checkpoint_of(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder) {
+  int count;
+  HD_OWNED int64_t *step = hd__saver_steps(&count, folder);
+  HD_TRY(hd__file_join(out, ctx, folder, "last"));
+  if (hd__file_exists(out))
+    snprintf(out, HD_PATH_BYTES, "%s", folder);
+  else if (count > 0)
+    HD_TRY(hd__saver_step_path(out, ctx, folder, step[count - 1]));
+  else
+    *out = 0;
+  return HD_OK;
+}
+
 /* The settings of a run in its folder, from its last checkpoint if it has one. */
 static hd_status configure(hd_config **out, job *j, int64_t run, const char *folder) {
   const hd_sweep *s = j->sweep;
-  char last[HD_PATH_BYTES], cpus[512] = "";
+  char from[HD_PATH_BYTES], cpus[512] = "";
   size_t at = 0;
   hd_status status = hd__sweep_config(out, &j->ctx, s, run);
   HD_THEN(status, hd_config_set_text(*out, &j->ctx, HD_OPT_OUT, folder));
@@ -64,9 +80,9 @@ static hd_status configure(hd_config **out, job *j, int64_t run, const char *fol
     HD_THEN(status, hd_config_set_text(*out, &j->ctx, HD_OPT_CPUS, cpus));
   if (s->halving)
     HD_THEN(status, hd_config_set_int(*out, &j->ctx, HD_OPT_MAX_STEPS, target_of(s, run)));
-  HD_THEN(status, hd__file_join(last, &j->ctx, folder, "last"));
-  if (status == HD_OK && hd__file_exists(last)) {
-    status = hd_config_set_text(*out, &j->ctx, HD_OPT_RESUME, folder);
+  HD_THEN(status, checkpoint_of(from, &j->ctx, folder));
+  if (status == HD_OK && *from) {
+    status = hd_config_set_text(*out, &j->ctx, HD_OPT_RESUME, from);
     HD_THEN(status, hd__sweep_check_run(s, &j->ctx, run, folder));
   }
   return status;

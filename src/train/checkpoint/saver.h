@@ -44,7 +44,7 @@ int64_t hd__saver_bytes(const hd_plan *plan);
 bool hd__saver_is_step(int64_t *step, const char *name);
 
 /* RUN/step-N. */
-hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step);
+HD_TOOLS_API hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step);
 
 /* Whether RUN/step-N was saved: its record is there. */
 bool hd__saver_has_step(const char *run, int64_t step);
@@ -57,7 +57,7 @@ int64_t hd__saver_linked_step(const char *run, const char *link);
 
 /* The steps of a run's checkpoints, oldest first; the caller frees the list. NULL if there are none, and when out of
  * memory. */
-int64_t *hd__saver_steps(int *count, const char *run);
+HD_TOOLS_API int64_t *hd__saver_steps(int *count, const char *run);
 
 /* Whether this is the name of a checkpoint in its run: step-N, or the name of a link. */
 bool hd__saver_names_checkpoint(const char *name);

@@ -252,7 +252,15 @@ static hd_status mode_for(hd_pipeline_mode *mode, hd_predictor *p, hd_ctx *ctx, 
   if (!feed.pipeline || !hd__pipeline_lacks_program(feed.pipeline))
     return HD_OK;
   *mode = HD_PIPELINE_EVALUATION;
-  return check_size(p, ctx, samples, "the samples");
+  hd__feed_fini(&feed);
+  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, samples, *mode));
+  const hd_split seen = hd__feed_seen(&feed);
+  if (seen.height == samples->height && seen.width == samples->width)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "the samples: expected transforms that keep their size, as a function of the program is among them, "
+                  "found %dx%d made of %dx%d; evaluate a data set, or predict pictures",
+                  seen.width, seen.height, samples->width, samples->height);
 }
 
 /* Samples of one kind, bytes or floats. */

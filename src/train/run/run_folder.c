@@ -36,6 +36,12 @@ static bool has_last(const char *folder) {
          (hd__file_join(last, NULL, folder, "last") == HD_OK && hd__file_exists(last));
 }
 
+/* Whether it is a run's folder, which may have lost its links. */
+static bool is_run(const char *folder) {
+  char record[HD_PATH_BYTES];
+  return has_last(folder) || (hd__file_join(record, NULL, folder, "run.json") == HD_OK && hd__file_exists(record));
+}
+
 /* The step of its newest checkpoint; -1: it has none. */
 static int64_t newest_step(const char *folder) {
   int count;
@@ -77,7 +83,7 @@ static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd
     slash[slash == out] = 0;
   else
     snprintf(out, HD_PATH_BYTES, ".");
-  if (is_missing || has_last(out))
+  if (is_missing || is_run(out))
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--resume %s: expected a checkpoint inside a run's folder, found a checkpoint by itself; choose a "

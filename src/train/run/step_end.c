@@ -231,7 +231,7 @@ hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
   const double began_s = hd__clock_s();
   if (is_best)
     s->run.counters.best_score = score;
-  if (hd__session_writes(s))
+  if (hd__session_writes(s) && !s->report.had_ended) /* else nothing is trained, and the links stay */
     HD_TRY(hd__saver_settle(&s->checkpoints.saver, ctx, s->run.counters.step, is_best));
   s->run.save_s += hd__clock_s() - began_s;
   return HD_OK;

@@ -199,6 +199,16 @@ static int test_piece(piece *at, int *done, int *short_by) {
   return error;
 }
 
+/* Ends what runs of it. Under the lock. */
+static void cancel(hd_transfer *t) {
+  for (int32_t i = 0; i < t->count; i++)
+    if (t->piece[i].request != MPI_REQUEST_NULL) {
+      MPI_Cancel(&t->piece[i].request);
+      MPI_Request_free(&t->piece[i].request);
+    }
+  keep(t);
+}
+
 static int test(hd_transfer *t, char *why) {
   int done = 1, short_by = 0, error = MPI_SUCCESS;
   pthread_mutex_lock(&lock);
@@ -207,7 +217,9 @@ static int test(hd_transfer *t, char *why) {
     error = test_piece(&t->piece[i], &is_done, &short_by);
     done &= is_done;
   }
-  if (error == MPI_SUCCESS && done && short_by == 0)
+  if (error != MPI_SUCCESS || short_by > 0)
+    cancel(t);
+  else if (done)
     keep(t);
   pthread_mutex_unlock(&lock);
   if (error != MPI_SUCCESS)
@@ -223,12 +235,7 @@ static void drop(hd_transfer *t) {
   if (!t)
     return;
   pthread_mutex_lock(&lock);
-  for (int32_t i = 0; i < t->count; i++)
-    if (t->piece[i].request != MPI_REQUEST_NULL) {
-      MPI_Cancel(&t->piece[i].request);
-      MPI_Request_free(&t->piece[i].request);
-    }
-  keep(t);
+  cancel(t);
   pthread_mutex_unlock(&lock);
 }
 

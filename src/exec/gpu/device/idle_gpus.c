@@ -44,7 +44,8 @@ static int count_idle(char name[HD_LOOK_TEXT_BYTES], const hd_nvml *nvml) {
   return idle;
 }
 
-/* A library that a process has not found is not looked for again: runs may be many and short. */
+/* A library that a process has not found, or that did not answer, is not looked for again: runs may be many and
+ * short. */
 int hd__idle_gpus(char name[HD_LOOK_TEXT_BYTES]) {
   static atomic_bool absent;
   char note[HD_LOOK_TEXT_BYTES];
