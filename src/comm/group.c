@@ -233,7 +233,7 @@ static void release(hd_group *g) {
   for (int i = 0; i < HD_GROUP_BUFFERS; i++)
     hd__segment_destroy(&g->buffer[i].map);
   hd__gpu_group_close(g->gpu);
-  if (g->owns_local_group && g->hosts > 1 && g->end && g->end->status == HD_E_TIMEOUT)
+  if (!g->has_parent && g->hosts > 1 && g->end && g->end->status == HD_E_TIMEOUT)
     hd__cluster_await_none(g->local);
   if (!g->end || atomic_load(&g->end->state) == HD_GROUP_RUNS) /* else transfers may still be running */
     hd__cluster_free_tags(g->local, g->tag);
@@ -368,6 +368,7 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
   for (int32_t i = 0; status == HD_OK && i < count; i++)
     g->member[i] = parent->member[ranks[i]];
   if (status == HD_OK) {
+    g->has_parent = true;
     g->call_timeout_s = g->timeout_s = parent->timeout_s;
     find_places(g);
     status = share_memory(g, parent, ctx, ranks, sum_of_list(ranks, count));

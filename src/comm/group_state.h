@@ -50,6 +50,7 @@ struct hd_group {
   unsigned process; /* that joined it: a child of that is no rank */
   hd_local_group *local;
   bool owns_local_group, crowded;
+  bool has_parent; /* another group goes on when it ends */
   int rank, ranks;
   int *member;      /* their ranks in the job */
   int *place;       /* of a rank among those of its host */

@@ -23,7 +23,8 @@ static const char *padded(hd_onnx_writer *w, const hd_node *node) {
 }
 
 /* Programs differ in pools with ceil_mode: whether a window may begin in the padding, and how many pixels those have
- * that reach beyond it where padding counts. So it is written where a window of an axis does, and never with such padding. */
+ * that reach beyond it where padding counts. So it is written where a window of an axis does, and never with such
+ * padding. */
 static void write_pool(hd_onnx_writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
   const bool mean = node->op == HD_OP_avg_pool2d, ceils = reaches_beyond(g);
