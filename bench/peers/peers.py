@@ -61,6 +61,8 @@ def give_up(text):
 def end_by_signals():
     """From now on signals end the script as an exit does: folders are removed and workers ended."""
     def end(number, _):
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second one must not end the end
+            signal.signal(each, signal.SIG_IGN)
         stopped_by.append(number)
         sys.exit(128 + number)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -97,7 +99,12 @@ class Worker:
         self.process = subprocess.Popen([python, os.path.join(HERE, script), folder, str(threads)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=environment(), cwd=HERE)
-        started = self.answer()
+        try:
+            started = self.answer()
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
         self.version, self.isa = started.get("peer"), started.get("isa")
 
     def answer(self):
@@ -134,7 +141,13 @@ class Peer:
 
     def __init__(self, python, library, folder, counts):
         self.python, self.library = python, library
-        self.workers = [Worker(python, WORKERS[library], folder, n) for n in counts]
+        self.workers = []
+        try:
+            for n in counts:
+                self.workers.append(Worker(python, WORKERS[library], folder, n))
+        except BaseException:
+            self.close()
+            raise
         self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
     def open(self, model, batch, eager, precision):
@@ -309,8 +322,9 @@ def report_of(args, heddle, peers, rows):
             "works": rows}
 
 
-def find_peers(args, folder):
-    peers, counts = [], sorted({1, args.threads})
+def find_peers(peers, args, folder):
+    """Adds them one by one: those that are there are ended if another one fails."""
+    counts = sorted({1, args.threads})
     pythons = args.python or [p for p in ("python3", "/usr/bin/python3") if shutil.which(p)]
     for python in pythons:
         found = libraries_of(python)
@@ -325,7 +339,6 @@ def find_peers(args, folder):
         say("no peer was found, so these are heddle's figures alone; to compare, install PyTorch or JAX, with numpy, "
             "for "
             "%s, or name a Python that has them with --python" % (" or ".join(pythons) or "python3"))
-    return peers
 
 
 def measure(work, args, heddle, peers):
@@ -479,8 +492,9 @@ def main():
     folder = find_mnist(args.data_dir) if set(works) & set(WORKS) else ""
     with tempfile.TemporaryDirectory() as scratch:
         heddle = Heddle(args.heddle, folder, args.threads, scratch, args.precision)
-        peers = find_peers(args, folder)
+        peers = []
         try:
+            find_peers(peers, args, folder)
             rows = [measure_ddp(args, heddle, peers, folder, scratch) if work == "ddp" else
                     measure(work, args, heddle, peers) for work in works]
         finally:

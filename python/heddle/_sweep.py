@@ -173,7 +173,7 @@ def _first_weights_of(file: str, out: str) -> str:
     if not out:
         return file
     kept = pathlib.Path(f"{out}-init.safetensors").absolute()
-    if not kept.exists():
+    if not kept.exists() or not pathlib.Path(out, "sweep.json").exists():  # else: of none, or one that was removed
         with tempfile.TemporaryDirectory(prefix=kept.name, dir=_made(kept.parent)) as new:
             os.rename(shutil.copy(file, new), kept)
     elif not filecmp.cmp(file, kept, shallow=False):

@@ -110,6 +110,7 @@ class Run:
     def _set_up(self, context: Context) -> None:
         self._context = context
         self._making = threading.Lock()
+        self._spare: tuple[dict[str, Any], int] | None = None  # the files, and the process that has the folder
         self._predictor: Any = None
         self._std: list[float] | None = None
         self._kept_record: dict[str, Any] | None = None  # of a run that no session changes any more
@@ -119,6 +120,8 @@ class Run:
     def folder(self) -> pathlib.Path:
         """The run's folder; of a copy a temporary one, which goes with the object."""
         with self._making:
+            if self._spare is not None and self._spare[1] != os.getpid():  # a forked child, whose parent has the folder
+                self._folder, self._files, self._spare = None, self._spare[0], None
             if self._folder is None:
                 self._folder = self._make_folder()
             return self._folder
@@ -489,6 +492,11 @@ class Run:
         weakref.finalize(result, remove_folder, top, os.getpid())
         result._kept_record = result._record()
         return result
+
+    def _keep_for_children(self) -> None:
+        """Of a run in a temporary folder: a child by fork makes a folder of its own of what is kept here."""
+        if self._files is None:
+            self._spare = self._state("last"), os.getpid()
 
     def _normalise_as(self, first: Run) -> None:
         """For a run in a folder of its own, whose rows were normalised before they were given to it, as those of

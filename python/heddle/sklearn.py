@@ -464,6 +464,7 @@ class _Network(BaseEstimator):
             run = run._alone(folder, best=self.early_stopping)
             if goes_on:
                 run._normalise_as(self.run_)
+            run._keep_for_children()
             self.run_ = run
         self.loss_ = self.loss_curve_[-1]
 

@@ -34,6 +34,8 @@ __attribute__((format(printf, 2, 3))) static void note(report *r, const char *fm
   va_end(args);
 }
 
+enum { MOST_DAMAGED = 4 }; /* of a folder, noted each */
+
 /* Adds the run in a folder, or else all runs in the folders inside it; damaged ones are noted. */
 static int take_folder(report *r, const char *folder) {
   hd_runs *list;
@@ -49,8 +51,12 @@ static int take_folder(report *r, const char *folder) {
   for (int64_t i = 0; i < count && r->runs < REPORT_RUNS; i++)
     if (!alone || !strcmp(hd_runs_value(list, i, "run"), path))
       r->run[r->runs++] = (report_run){.list = list, .index = i, .owns = alone || i == 0};
-  for (int64_t i = 0; count > 0 && !alone && hd_runs_damage(list, i); i++)
-    note(r, "left out: %s", hd_runs_damage(list, i));
+  int64_t damaged = 0;
+  for (; count > 0 && !alone && hd_runs_damage(list, damaged); damaged++)
+    if (damaged < MOST_DAMAGED)
+      note(r, "left out: %s", hd_runs_damage(list, damaged));
+  if (damaged > MOST_DAMAGED)
+    note(r, "%lld more damaged runs in %s are left out", (long long)(damaged - MOST_DAMAGED), path);
   if (count > 0 && r->runs < REPORT_RUNS)
     return CLI_OK;
   if (count == 0) {

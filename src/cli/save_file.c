@@ -48,11 +48,14 @@ int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void
 int cli_can_save(const char *path) {
   char folder[PATH_MAX], *real = realpath(path, NULL);
   const char *at = real ? real : path, *slash = strrchr(at, '/');
-  struct stat there;
+  struct stat there, out = {0};
   int error = ENAMETOOLONG;
   const bool is_there = stat(at, &there) == 0;
+  fstat(STDOUT_FILENO, &out);
+  const bool in_place =
+      is_there && (!S_ISREG(there.st_mode) || (there.st_dev == out.st_dev && there.st_ino == out.st_ino));
   if (snprintf(folder, sizeof folder, "%.*s.", slash ? (int)(slash - at) + 1 : 0, at) < PATH_MAX)
-    error = access(is_there && !S_ISREG(there.st_mode) ? at : folder, W_OK) == 0 ? 0 : errno;
+    error = access(in_place ? at : folder, W_OK) == 0 ? 0 : errno;
   if (is_there && S_ISDIR(there.st_mode))
     error = EISDIR;
   free(real);

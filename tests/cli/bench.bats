@@ -175,6 +175,7 @@ ends_by_signal() {
   CHILD=$!
   until [ -s worker ]; do kill -0 "$CHILD"; done
   ends_by_signal
+  no kill -0 "$(cat worker)" 2>/dev/null
 }
 
 @test "bench loader --peers: a separate script with separate options" {

@@ -85,6 +85,36 @@ def test_multiprocessing():
     assert found == [digest, digest], found
 
 
+def test_estimator():
+    """a fitted estimator predicts in a child whose parent has fitted it again"""
+    try:
+        from heddle.sklearn import HeddleClassifier
+    except ImportError as error:
+        raise Skipped(str(error)) from error
+    rows = x.reshape(200, -1)[:, :20]
+    est = HeddleClassifier(epochs=1, threads=1).fit(rows, y)
+    fitted, parts = est.run_, [os.pipe(), os.pipe()]
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(ALARM_S)
+            os.read(parts[0][0], 1)  # the parent's run is gone
+            est.run_ = fitted
+            os.write(parts[1][1], est.predict(rows).astype(np.uint8).tobytes())
+        finally:
+            os._exit(0)
+    del fitted
+    os.close(parts[1][1])
+    first = est.run_
+    assert first.folder.exists()
+    est.fit(rows, y)
+    del first
+    os.write(parts[0][1], b"x")
+    found = os.read(parts[1][0], 1000)
+    os.waitpid(child, 0)
+    assert found == est.predict(rows).astype(np.uint8).tobytes()
+
+
 def test_joblib():
     """so do the workers of joblib"""
     if not joblib:

@@ -821,3 +821,10 @@ def test_both():
     digests = [subprocess.run([sys.executable, "-c", BOTH, order, path("both-" + order)], check=True, text=True,
                               stdout=subprocess.PIPE).stdout for order in ("ht", "th")]
     assert digests[0] == digests[1], digests
+
+
+def test_hardtanh():
+    """hardtanh from 0 to 6 is relu6, whose gradient at its limits is 0, too; others are clip"""
+    for limits, op in (((0, 6), "relu6"), ((-1, 1), "clip")):
+        text = heddle.from_torch(nn.Sequential(nn.Hardtanh(*limits), nn.Flatten()), (1, 2, 2)).text
+        assert f'"{op}"' in text or f"op: {op}" in text, text
