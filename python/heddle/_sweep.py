@@ -168,8 +168,8 @@ def _files_of(data: Any, out: Any) -> Any:
 
 
 def _first_weights_of(file: str, out: str) -> str:
-    """The first weights of a module of the program as a file beside the runs, which any process may go on with. Without
-    `out` the library refuses the sweep."""
+    """The path of a module's first weights: a file beside the runs, from which any process can continue the sweep.
+    Without `out` the library refuses the sweep."""
     if not out:
         return file
     kept = pathlib.Path(f"{out}-init.safetensors").absolute()
