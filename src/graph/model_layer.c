@@ -80,7 +80,7 @@ static hd_status read_setting(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *
     *(float *)field = (float)number;
     if (number != 0 && fabsf(*(float *)field) < FLT_MIN)
       return hd__yaml_fail(ctx, node,
-                           "expected 0 or a number of at least 1.2e-38 as '%s', found '%.40s'; write a larger one",
+                           "expected 0 or a number whose size is at least 1.2e-38 as '%s', found '%.40s'; write 0",
                            setting->key, node->text);
     return HD_OK;
   case HD_SETTING_SIDES: return read_sides(field, ctx, node, setting);

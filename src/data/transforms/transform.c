@@ -16,8 +16,8 @@ struct hd_pipeline {
   hd_pipeline_input input;
   hd_pipeline_shape shape;
   hd_transform_step *step;
-  int steps, mixup; /* the step that mixes, -1: none */
-  bool lacks_program;
+  int steps, mixup;   /* the step that mixes, -1: none */
+  bool lacks_program; /* a fixed transform of the program was left out */
   size_t buffer_bytes, work_bytes, partner_bytes;
   float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* of the pass that writes the result */
 };
