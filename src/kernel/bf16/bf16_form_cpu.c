@@ -195,10 +195,19 @@ static void form_weight(const hd_form *f) {
 }
 
 static void form(const hd_form *f) {
-  if (f->output == 0)
-    form_weight(f);
-  else
+  if (f->output > 0)
     float_kernels()->form[HD_OP_linear_dw](f);
+#if HD_ISA_IS(amx)
+  else if (HD_SYM(bf16_form_tiles)(f))
+    return;
+#endif
+  else
+    form_weight(f);
 }
 
-void HD_SYM(bf16_form_fill)(hd_kernels *table) { table->form[HD_OP_linear_dw] = form; }
+void HD_SYM(bf16_form_fill)(hd_kernels *table) {
+  table->form[HD_OP_linear_dw] = form;
+#if HD_ISA_IS(amx)
+  table->form_scratch_bytes[HD_OP_linear_dw] = HD_SYM(bf16_form_scratch);
+#endif
+}

@@ -71,6 +71,12 @@ int64_t HD_SYM(bf16_slab_bytes)(int64_t depth);
 void HD_SYM(bf16_dw_of_rows)(const hd_call *call);
 int64_t HD_SYM(bf16_dw_of_rows_scratch)(const hd_geom *g);
 
+#if HD_ISA_IS(amx)
+/* Forms a gradient by tiles; false: the batch is too large for the scratch. */
+bool HD_SYM(bf16_form_tiles)(const hd_form *f);
+int64_t HD_SYM(bf16_form_scratch)(const hd_geom *g, int64_t rows);
+#endif
+
 /* Around a kernel's products: sets the tile registers' shape, and releases the tiles, which would otherwise be saved
  * whenever a thread sleeps. */
 #if HD_ISA_IS(amx)
