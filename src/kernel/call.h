@@ -156,6 +156,9 @@ typedef struct hd_hyper {
 
 enum { HD_MAX_STATES = 3 }; /* that an optimizer keeps of an element */
 
+/* What of version t+1 is written past the caches, as it would not stay there until it is read. */
+typedef enum hd_streams { HD_STREAM_NONE, HD_STREAM_STATES, HD_STREAM_ALL } hd_streams;
+
 /* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in. The states are
  * those of the optimizer's rule; one that is not kept is NULL. The chains are those of optimizer/NAME/NAME.h.
  *
@@ -165,5 +168,5 @@ typedef struct hd_update {
   float *w1, *s1[HD_MAX_STATES];
   int64_t count;
   const hd_hyper *hyper;
-  int32_t streams; /* version t+1 is written past the caches: it would not stay there until it is read */
+  hd_streams streams;
 } hd_update;

@@ -9,20 +9,28 @@
 typedef struct update16 {
   const hd_update *u;
   int64_t i, left;
-  int streams; /* a constant where this is inlined: the group is whole, and a line of each output */
+  hd_streams streams; /* a constant where this is inlined; not none: the group is whole, and a line of each output */
 } update16;
 
 G16 g16 update16_take(const float *from, update16 at) { return g16_load_some(from + at.i, at.left); }
 
-/* Writes a result and records values that are not finite. */
-G16 g16 update16_put(float *to, g16 value, update16 at, g16 seen) {
-  if (at.streams)
+/* Writes a result, past the caches or not, and records values that are not finite. */
+G16 g16 update16_write(float *to, g16 value, update16 at, g16 seen, int streams) {
+  if (streams)
     g16_stream(to + at.i, value);
   else
     g16_store_some(to + at.i, value, at.left);
   if (at.left < 16)
     value = g16_choose(g16_first((int)at.left), value, g16_zero());
   return g16_note_not_finite(seen, value);
+}
+
+G16 g16 update16_put_state(float *to, g16 value, update16 at, g16 seen) {
+  return update16_write(to, value, at, seen, at.streams >= HD_STREAM_STATES);
+}
+
+G16 g16 update16_put_weight(float *to, g16 value, update16 at, g16 seen) {
+  return update16_write(to, value, at, seen, at.streams >= HD_STREAM_ALL);
 }
 
 /* A group's new version; values that are not finite are recorded in `seen`. `rule` is a constant where this is
@@ -48,14 +56,19 @@ G16 int update16_all(const hd_update *given, update16_group *group, int rule) {
   const int64_t head = u.streams ? update16_head(&u) : u.count;
   if (head + 16 <= u.count) {
     if (head > 0)
-      seen = group((update16){&u, 0, head, 0}, seen, rule);
-    for (i = head; i + 16 <= u.count; i += 16)
-      seen = group((update16){&u, i, 16, 1}, seen, rule);
+      seen = group((update16){&u, 0, head, HD_STREAM_NONE}, seen, rule);
+    i = head;
+    if (u.streams == HD_STREAM_ALL)
+      for (; i + 16 <= u.count; i += 16)
+        seen = group((update16){&u, i, 16, HD_STREAM_ALL}, seen, rule);
+    else
+      for (; i + 16 <= u.count; i += 16)
+        seen = group((update16){&u, i, 16, HD_STREAM_STATES}, seen, rule);
     g16_end_streams();
   }
   for (; i + 16 <= u.count; i += 16)
-    seen = group((update16){&u, i, 16, 0}, seen, rule);
+    seen = group((update16){&u, i, 16, HD_STREAM_NONE}, seen, rule);
   if (i < u.count)
-    seen = group((update16){&u, i, u.count - i, 0}, seen, rule);
+    seen = group((update16){&u, i, u.count - i, HD_STREAM_NONE}, seen, rule);
   return g16_any_noted(seen);
 }

@@ -17,6 +17,7 @@
 typedef struct run {
   int param;
   int32_t j0, j1;
+  int32_t packed; /* rows before this one have their packed copies, from j0 on */
   int64_t columns;
 } run;
 
@@ -36,7 +37,7 @@ static int next_run(const thread_at *at, int32_t chunk, run *out) {
   if (chunk >= at->thread->chunk_hi)
     return 0;
   const hd_chunk *first = &plan->chunks[chunk];
-  *out = (run){.param = first->param, .j0 = first->j0, .columns = plan->params[first->param].columns};
+  *out = (run){.param = first->param, .j0 = first->j0, .packed = first->j0, .columns = plan->params[first->param].columns};
   int32_t end = chunk;
   while (end < at->thread->chunk_hi && plan->chunks[end].param == first->param)
     out->j1 = plan->chunks[end++].j1;
@@ -58,13 +59,16 @@ static void keep_version(const hd_update *u) {
       memcpy(u->s1[s], u->s[s], (size_t)u->count * sizeof *u->w);
 }
 
-/* Whether the new version of a parameter leaves the caches before it is read: nothing reads it in this step. */
-static bool streams(const hd_exec_cpu *exec, int param) {
+/* What of a parameter's new version leaves the caches before it is read: weights stay if packed copies are made of
+ * them, or a later phase reads them. */
+static hd_streams streams(const hd_exec_cpu *exec, int param) {
   const hd_plan *plan = exec->plan;
-  bool wanted = exec->streams && !plan->params[param].is_matrix;
-  for (int i = 0; i < plan->packed_count && wanted; i++)
-    wanted = plan->packed[i].param != param;
-  return wanted;
+  if (!exec->streams)
+    return HD_STREAM_NONE;
+  bool read = plan->params[param].is_matrix;
+  for (int i = 0; i < plan->packed_count && !read; i++)
+    read = plan->packed[i].param == param;
+  return read ? HD_STREAM_STATES : HD_STREAM_ALL;
 }
 
 static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,
@@ -235,7 +239,34 @@ static int32_t widest_rectangle(const hd_plan *plan, const hd_plan_param *param,
   return widest;
 }
 
-static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *r) {
+/* Packed copies of some rows in one of the two buffers of weights. */
+static void pack_rows(const thread_at *at, const run *r, int buffer) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_store *store = at->exec->store;
+  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
+    if (copy->param == r->param)
+      copy->pack(&copy->geom, store->weights[buffer] + plan->params[r->param].offset, store->packed + copy->offset,
+                 r->j0, r->j1);
+}
+
+void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1) {
+  pack_rows(at, &(run){.param = param, .j0 = j0, .j1 = j1}, 1 - at->buffer);
+}
+
+/* Rows before j1 are updated: packs them while they are in cache, whole blocks of copies at a time. The new weights of
+ * a matrix are written by a later phase, unless its group is no longer trained: then they are the old ones, or
+ * lookahead's slow ones. */
+static void pack_updated(const thread_at *at, run *r, int64_t j1) {
+  const hd_plan_param *param = &at->exec->plan->params[r->param];
+  const int32_t end = j1 < r->j1 ? (int32_t)(j1 / PACK_ROWS * PACK_ROWS) : r->j1;
+  if (end <= r->packed || (param->is_matrix && !at->step->hyper[param->group].idle))
+    return;
+  pack_rows(at, &(run){.param = r->param, .j0 = r->packed, .j1 = end}, 1 - at->buffer);
+  r->packed = end;
+}
+
+static void reduce_deferred(const thread_at *at, hd_phase_kind kind, run *r) {
+  const bool updates = at->last && kind == HD_PHASE_REDUCE_UPDATE;
   const hd_plan_param *way = &at->exec->plan->params[r->param];
   const hd_plan_use *use = &at->exec->plan->update.uses[way->first_use];
   const int32_t taps = hd_form_taps(use->geom, use->output), columns = (int32_t)r->columns / taps;
@@ -256,36 +287,19 @@ static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *
       t.columns = (parts > 1 ? 1 : (t.j1 - t.j0) * taps) * (t.k1 - t.k0);
       t.again = j > r->j0 && way->uses == 1 && !at->sums_host;
       reduce_tile(at, kind, r->param, &t);
+      if (updates && k + width >= columns)
+        pack_updated(at, r, t.j1);
     }
 }
 
-static void reduce_direct(const thread_at *at, hd_phase_kind kind, const run *r) {
+static void reduce_direct(const thread_at *at, hd_phase_kind kind, run *r) {
+  const bool updates = at->last && kind == HD_PHASE_REDUCE_UPDATE;
   for (int64_t e = r->j0 * r->columns, end = r->j1 * r->columns; e < end; e += REDUCE_ELEMS) {
     tile t = {.rows = 1, .columns = e + REDUCE_ELEMS < end ? REDUCE_ELEMS : end - e, .elem = e};
     reduce_tile(at, kind, r->param, &t);
+    if (updates)
+      pack_updated(at, r, (e + t.columns) / r->columns);
   }
-}
-
-/* Packed copies of some rows in one of the two buffers of weights. */
-static void pack_rows(const thread_at *at, const run *r, int buffer) {
-  const hd_plan *plan = at->exec->plan;
-  const hd_store *store = at->exec->store;
-  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
-    if (copy->param == r->param)
-      copy->pack(&copy->geom, store->weights[buffer] + plan->params[r->param].offset, store->packed + copy->offset,
-                 r->j0, r->j1);
-}
-
-void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1) {
-  pack_rows(at, &(run){.param = param, .j0 = j0, .j1 = j1}, 1 - at->buffer);
-}
-
-/* The new weights of a matrix are written by a later phase, unless its group is no longer trained: then they are the
- * old ones, or lookahead's slow ones. */
-static void finish_run(const thread_at *at, const run *r) {
-  const hd_plan_param *param = &at->exec->plan->params[r->param];
-  if (!param->is_matrix || at->step->hyper[param->group].idle)
-    pack_rows(at, r, 1 - at->buffer);
 }
 
 void hd__exec_pack(const thread_at *at) {
@@ -357,8 +371,6 @@ void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
       reduce_deferred(at, kind, &r);
     else
       reduce_direct(at, kind, &r);
-    if (updates)
-      finish_run(at, &r);
     hd__trace_leaf(at->thread->track, updates ? HD_SLICE_REDUCE_UPDATE : HD_SLICE_REDUCE, r.param);
   }
   if (at->last && kind == HD_PHASE_REDUCE_NORM) {
@@ -415,7 +427,7 @@ void hd__exec_update(const thread_at *at) {
       continue;
     }
     update_elems(at, r.param, at->exec->norm.grad + first, first, (r.j1 - r.j0) * r.columns, scale);
-    finish_run(at, &r);
+    pack_updated(at, &r, r.j1);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }
 }

@@ -18,6 +18,7 @@ enum {
   TILE_ROWS = 8,
   REDUCE_ELEMS = 4096,
   OWNED_ALIGN = 16,
+  PACK_ROWS = 16,
   STREAM_BYTES = 32 << 20
 };
 

@@ -34,9 +34,9 @@ G16 g16 adam_group(update16 at, g16 seen, int rule) {
   g16 scale = rule & BY_DIVIDING ? g16_div(root, g16_all(h->sqrt_bias2)) : adam_quotient(root, h->sqrt_bias2);
   scale = g16_add(scale, g16_all(h->eps));
   w = g16_fma(g16_all(-h->step_size), g16_div(m, scale), w);
-  seen = update16_put(u->s1[0], m, at, seen);
-  seen = update16_put(u->s1[1], v, at, seen);
-  return update16_put(u->w1, w, at, seen);
+  seen = update16_put_state(u->s1[0], m, at, seen);
+  seen = update16_put_state(u->s1[1], v, at, seen);
+  return update16_put_weight(u->w1, w, at, seen);
 }
 
 /* Sets without vectors of FMA divide faster. */

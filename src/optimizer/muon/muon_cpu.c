@@ -7,8 +7,8 @@ G16 g16 muon_group(update16 at, g16 seen, int nesterov) {
   g16 raw = update16_take(u->g, at), g = g16_mul(raw, g16_all(h->grad_scale));
   g16 m = g16_fma(g16_all(h->momentum), update16_take(u->s[0], at), g);
   seen = g16_note_not_finite(seen, raw);
-  seen = update16_put(u->s1[0], m, at, seen);
-  return update16_put(u->w1, nesterov ? g16_fma(g16_all(h->momentum), m, g) : m, at, seen);
+  seen = update16_put_state(u->s1[0], m, at, seen);
+  return update16_put_weight(u->w1, nesterov ? g16_fma(g16_all(h->momentum), m, g) : m, at, seen);
 }
 
 static int muon_plain(const hd_update *u) { return update16_all(u, muon_group, 0); }

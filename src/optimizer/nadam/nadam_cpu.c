@@ -12,9 +12,9 @@ G16 g16 nadam_group(update16 at, g16 seen, int rule) {
   v = g16_fma(g16_all(h->one_minus_beta2), g16_mul(g, g), g16_mul(g16_all(h->beta2), v));
   g16 d = g16_fma(g16_all(-h->step_size), m, g16_mul(g16_all(-h->gradient_step), g));
   d = g16_div(d, g16_add(g16_div(g16_sqrt(v), g16_all(h->sqrt_bias2)), g16_all(h->eps)));
-  seen = update16_put(u->s1[0], m, at, seen);
-  seen = update16_put(u->s1[1], v, at, seen);
-  return update16_put(u->w1, g16_fma(w, g16_all(h->decay_keep), d), at, seen);
+  seen = update16_put_state(u->s1[0], m, at, seen);
+  seen = update16_put_state(u->s1[1], v, at, seen);
+  return update16_put_weight(u->w1, g16_fma(w, g16_all(h->decay_keep), d), at, seen);
 }
 
 static int nadam(const hd_update *u) { return update16_all(u, nadam_group, 0); }

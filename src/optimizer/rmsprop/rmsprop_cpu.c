@@ -17,15 +17,15 @@ G16 g16 rmsprop_group(update16 at, g16 seen, int rule) {
     a = g16_fma(left, g16_sub(g, a), a);
     s = g16_fma(g16_mul(a, g16_all(-1)), a, v);
     s = g16_choose(g16_less(s, g16_zero()), g16_zero(), s);
-    seen = update16_put(u->s1[2], a, at, seen);
+    seen = update16_put_state(u->s1[2], a, at, seen);
   }
   g16 d = g16_div(g, g16_add(g16_sqrt(s), g16_all(h->eps)));
   if (rule & MOMENTUM) {
     d = g16_fma(g16_all(h->momentum), update16_take(u->s[1], at), d);
-    seen = update16_put(u->s1[1], d, at, seen);
+    seen = update16_put_state(u->s1[1], d, at, seen);
   }
-  seen = update16_put(u->s1[0], v, at, seen);
-  return update16_put(u->w1, g16_fma(g16_all(-h->lr), d, w), at, seen);
+  seen = update16_put_state(u->s1[0], v, at, seen);
+  return update16_put_weight(u->w1, g16_fma(g16_all(-h->lr), d, w), at, seen);
 }
 
 static int plain(const hd_update *u) { return update16_all(u, rmsprop_group, 0); }

@@ -10,9 +10,9 @@ G16 g16 sgd_group(update16 at, g16 seen, int with_state) {
   if (with_state) {
     g16 m = g16_fma(g16_all(h->momentum), update16_take(u->s[0], at), g);
     d = h->nesterov ? g16_fma(g16_all(h->momentum), m, g) : m;
-    seen = update16_put(u->s1[0], m, at, seen);
+    seen = update16_put_state(u->s1[0], m, at, seen);
   }
-  return update16_put(u->w1, g16_fma(g16_all(-h->lr), d, w), at, seen);
+  return update16_put_weight(u->w1, g16_fma(g16_all(-h->lr), d, w), at, seen);
 }
 
 static int sgd_plain(const hd_update *u) { return update16_all(u, sgd_group, 0); }
