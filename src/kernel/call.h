@@ -169,4 +169,5 @@ typedef struct hd_update {
   int64_t count;
   const hd_hyper *hyper;
   hd_streams streams;
+  float *copy; /* where w1 is written as well, into the caches; may be g; NULL: nowhere */
 } hd_update;

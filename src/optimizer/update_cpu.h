@@ -12,7 +12,14 @@ typedef struct update16 {
   hd_streams streams; /* a constant where this is inlined; not none: the group is whole, and a line of each output */
 } update16;
 
-G16 g16 update16_take(const float *from, update16 at) { return g16_load_some(from + at.i, at.left); }
+/* Elements ahead of those being updated that are fetched, where what is written does not stay in the caches either. */
+enum { FETCH_AHEAD = 256 };
+
+G16 g16 update16_take(const float *from, update16 at) {
+  if (at.streams)
+    __builtin_prefetch(from + at.i + FETCH_AHEAD);
+  return g16_load_some(from + at.i, at.left);
+}
 
 /* Writes a result, past the caches or not, and records values that are not finite. */
 G16 g16 update16_write(float *to, g16 value, update16 at, g16 seen, int streams) {
@@ -30,6 +37,8 @@ G16 g16 update16_put_state(float *to, g16 value, update16 at, g16 seen) {
 }
 
 G16 g16 update16_put_weight(float *to, g16 value, update16 at, g16 seen) {
+  if (at.u->copy)
+    g16_store_some(at.u->copy + at.i, value, at.left);
   return update16_write(to, value, at, seen, at.streams >= HD_STREAM_ALL);
 }
 

@@ -30,6 +30,7 @@ typedef struct tile {
   int64_t elem, elem_ld;
   int32_t j0, j1, k0, k1;
   bool again;
+  bool copies; /* the update leaves the new weights in the thread's tile */
 } tile;
 
 static int next_run(const thread_at *at, int32_t chunk, run *out) {
@@ -61,17 +62,17 @@ static void keep_version(const hd_update *u) {
 
 /* What of a parameter's new version leaves the caches before it is read: weights stay if packed copies are made of
  * them, or a later phase reads them. */
-static hd_streams streams(const hd_exec_cpu *exec, int param) {
+static hd_streams streams(const hd_exec_cpu *exec, int param, bool copies) {
   const hd_plan *plan = exec->plan;
   if (!exec->streams)
     return HD_STREAM_NONE;
   bool read = plan->params[param].is_matrix;
-  for (int i = 0; i < plan->packed_count && !read; i++)
+  for (int i = 0; i < plan->packed_count && !read && !copies; i++)
     read = plan->packed[i].param == param;
   return read ? HD_STREAM_STATES : HD_STREAM_ALL;
 }
 
-static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,
+static void update_elems(const thread_at *at, int param, const float *g, float *copy, int64_t elem, int64_t count,
                          float grad_scale) {
   const hd_store *store = at->exec->store;
   hd_hyper hyper = at->step->hyper[at->exec->plan->params[param].group];
@@ -82,7 +83,8 @@ static void update_elems(const thread_at *at, int param, const float *g, int64_t
                       .w1 = store->weights[to] + elem,
                       .count = count,
                       .hyper = &hyper,
-                      .streams = streams(at->exec, param)};
+                      .streams = streams(at->exec, param, copy != NULL),
+                      .copy = copy};
   const hd_plan_group *group = &at->exec->plan->update.groups[at->exec->plan->params[param].group];
   for (int s = 0; s < group->states; s++)
     if (group->kept >> s & 1) {
@@ -128,7 +130,7 @@ static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     if (kind == HD_PHASE_REDUCE_NORM)
       copy_row(at->exec->norm.grad + elem, g, t->columns);
     else
-      update_elems(at, param, g, elem, t->columns, 1);
+      update_elems(at, param, g, t->copies ? at->thread->tile + r * t->ld : NULL, elem, t->columns, 1);
   }
 }
 
@@ -265,6 +267,32 @@ static void pack_updated(const thread_at *at, run *r, int64_t j1) {
   r->packed = end;
 }
 
+static bool hd_has_copies(const thread_at *at, int param) {
+  const hd_plan *plan = at->exec->plan;
+  for (int i = 0; i < plan->packed_count; i++)
+    if (plan->packed[i].param == param)
+      return !plan->params[param].is_matrix;
+  return false;
+}
+static void pack_tile(const thread_at *at, run *r, const tile *t) {
+  const hd_plan *plan = at->exec->plan;
+  const float *w = at->thread->tile - (int64_t)t->j0 * r->columns;
+  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
+    if (copy->param == r->param)
+      copy->pack(&copy->geom, w, at->exec->store->packed + copy->offset, t->j0, t->j1);
+  r->packed = t->j1;
+}
+
+/* Rows of a tile are a multiple of these, so that the kernels' blocks are whole. */
+static int32_t block_rows(const hd_plan *plan, const hd_plan_param *param) {
+  int32_t rows = TILE_ROWS;
+  for (int u = 0; u < param->uses; u++) {
+    const int32_t wanted = plan->kernels->form_rows[plan->update.uses[param->first_use + u].op];
+    rows = wanted > rows ? wanted : rows;
+  }
+  return rows;
+}
+
 static void reduce_deferred(const thread_at *at, hd_phase_kind kind, run *r) {
   const bool updates = at->last && kind == HD_PHASE_REDUCE_UPDATE;
   const hd_plan_param *way = &at->exec->plan->params[r->param];
@@ -274,9 +302,10 @@ static void reduce_deferred(const thread_at *at, hd_phase_kind kind, run *r) {
   const int32_t parts = (columns + widest - 1) / widest;
   const int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16;
   const int32_t fitting = TILE_ELEMS / width / taps;
-  const int32_t most = fitting > TILE_ROWS ? fitting / TILE_ROWS * TILE_ROWS : fitting;
+  const int32_t block = block_rows(at->exec->plan, way);
+  const int32_t most = fitting > block ? fitting / block * block : fitting;
   const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, even = (r->j1 - r->j0 + tiles - 1) / tiles;
-  const int32_t rows = even > TILE_ROWS ? (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS : even;
+  const int32_t rows = even > block ? (even + block - 1) / block * block : even;
   for (int32_t k = 0; k < columns; k += width)
     for (int32_t j = r->j0; j < r->j1; j += rows) {
       tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * taps * columns + k};
@@ -285,9 +314,12 @@ static void reduce_deferred(const thread_at *at, hd_phase_kind kind, run *r) {
       t.elem_ld = columns;
       t.rows = parts > 1 ? (t.j1 - t.j0) * taps : 1;
       t.columns = (parts > 1 ? 1 : (t.j1 - t.j0) * taps) * (t.k1 - t.k0);
+      t.copies = updates && at->exec->streams && parts == 1 && taps == 1 && j == r->packed && hd_has_copies(at, r->param);
       t.again = j > r->j0 && way->uses == 1 && !at->sums_host;
       reduce_tile(at, kind, r->param, &t);
-      if (updates && k + width >= columns)
+      if (t.copies)
+        pack_tile(at, r, &t);
+      else if (updates && k + width >= columns)
         pack_updated(at, r, t.j1);
     }
 }
@@ -426,7 +458,7 @@ void hd__exec_update(const thread_at *at) {
       hd__exec_running(at, r.param, r.j0, r.j1);
       continue;
     }
-    update_elems(at, r.param, at->exec->norm.grad + first, first, (r.j1 - r.j0) * r.columns, scale);
+    update_elems(at, r.param, at->exec->norm.grad + first, NULL, first, (r.j1 - r.j0) * r.columns, scale);
     pack_updated(at, &r, r.j1);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }

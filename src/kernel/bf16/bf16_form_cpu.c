@@ -208,6 +208,7 @@ static void form(const hd_form *f) {
 void HD_SYM(bf16_form_fill)(hd_kernels *table) {
   table->form[HD_OP_linear_dw] = form;
 #if HD_ISA_IS(amx)
+  table->form_rows[HD_OP_linear_dw] = TILE_SIDE;
   table->form_scratch_bytes[HD_OP_linear_dw] = HD_SYM(bf16_form_scratch);
 #endif
 }
