@@ -160,6 +160,15 @@ typedef struct strip {
     sum += SUMS;                                                                                                       \
   } while (0)
 
+/* A group whose terms are stored and not yet added: to `to`, in rows of two panels `to_row` apart. top: above the stack's
+ * topmost entry. */
+typedef struct pending {
+  const float *sum, *top;
+  float *to;
+  int64_t to_row;
+  int terms, merges;
+} pending;
+
 G16 g16 sum_of(const float *at, int terms) {
   if (terms == 1)
     return g16_load(at);
@@ -168,44 +177,69 @@ G16 g16 sum_of(const float *at, int terms) {
   return g16_add(g16_add(g16_load(at), g16_load(at + SUMS)), g16_add(g16_load(at + 2 * SUMS), g16_load(at + 3 * SUMS)));
 }
 
-/* top: above the stack's topmost entry. */
-G16 void add_group(float *to, const float *sum, const float *top, int terms, int merges) {
-  for (int i = 0; i < SUMS; i += TILE_SIDE) {
-    g16 v = sum_of(sum + i, terms);
-    for (int m = 1; m <= merges; m++)
-      v = g16_add(g16_load(top - m * SUMS + i), v);
-    g16_store(to + i, v);
+G16 void add_terms(const pending *p, int first, int rows, int terms) {
+  const float *sum = p->sum + first * 2 * TILE_SIDE, *top = p->top + first * 2 * TILE_SIDE;
+  float *to = p->to + first * p->to_row;
+  for (int r = 0; r < rows; r++, sum += 2 * TILE_SIDE, top += 2 * TILE_SIDE, to += p->to_row) {
+    g16 v = sum_of(sum, terms), w = sum_of(sum + TILE_SIDE, terms);
+    for (int64_t m = 1; m <= p->merges; m++) {
+      v = g16_add(g16_load(top - m * SUMS), v);
+      w = g16_add(g16_load(top - m * SUMS + TILE_SIDE), w);
+    }
+    g16_store(to, v);
+    g16_store(to + TILE_SIDE, w);
   }
 }
 
-static void form_panels(const strip *s, const term *t, const term_group *group, int groups) {
-  _Alignas(64) float sums[MOST_TERMS * SUMS], stack[(HD_MAX_REDUCTION_DEPTH + 1) * SUMS];
+G16 void add_rows(const pending *p, int first, int rows) {
+  if (p->terms == 4)
+    add_terms(p, first, rows, 4);
+  else if (p->terms == 2)
+    add_terms(p, first, rows, 2);
+  else if (p->terms == 1)
+    add_terms(p, first, rows, 1);
+}
+
+typedef struct memory {
+  _Alignas(64) float sums[2][MOST_TERMS * SUMS], stack[(HD_MAX_REDUCTION_DEPTH + 1) * SUMS];
+} memory;
+
+static pending form_panels(const strip *s, const term *t, const term_group *group, int groups, memory *m, pending last) {
   const bf16_elem *a = s->a, *b = s->b;
-  float *top = stack;
+  float *top = m->stack;
   for (int g = 0; g < groups; g++) {
-    float *sum = sums;
+    float *const first = last.sum == m->sums[0] ? m->sums[1] : m->sums[0], *sum = first;
     const int terms = group[g].terms, merges = group[g].merges;
     TERM(0, 1, 4);
-    if (terms > 1)
-      TERM(2, 3, 5);
+    if (terms == 1)
+      add_rows(&last, 0, 16);
+    else {
+      add_rows(&last, 0, terms == 2 ? 8 : 4);
+    TERM(2, 3, 5);
+      add_rows(&last, terms == 2 ? 8 : 4, terms == 2 ? 8 : 4);
     if (terms > 2) {
       TERM(0, 1, 4);
+      add_rows(&last, 8, 4);
       TERM(2, 3, 5);
+      add_rows(&last, 12, 4);
     }
-    float *to = top - merges * SUMS;
-    if (terms == 4)
-      add_group(to, sums, top, 4, merges);
-    else if (terms == 2)
-      add_group(to, sums, top, 2, merges);
-    else
-      add_group(to, sums, top, 1, merges);
+    }
+    float *const to = top - merges * SUMS;
+    last = (pending){first, top, to, 2 * TILE_SIDE, terms, merges};
     top = to + SUMS;
   }
+  if (s->rows == TILE_SIDE && s->columns >= 2 * TILE_SIDE) {
+    last.to = s->out;
+    last.to_row = s->out_ld;
+    return last;
+  }
+  add_rows(&last, 0, TILE_SIDE);
   for (int r = 0; r < s->rows; r++)
     for (int q = 0; q < 2; q++)
       if (s->columns > q * TILE_SIDE)
-      g16_store_some(s->out + r * s->out_ld + q * TILE_SIDE, g16_load(stack + (2 * r + q) * TILE_SIDE),
-                     s->columns - q * TILE_SIDE);
+        g16_store_some(s->out + r * s->out_ld + q * TILE_SIDE, g16_load(m->stack + (2 * r + q) * TILE_SIDE),
+                       s->columns - q * TILE_SIDE);
+  return (pending){.terms = 0};
 }
 
 bool HD_SYM(bf16_form_tiles)(const hd_form *f) {
@@ -222,6 +256,8 @@ bool HD_SYM(bf16_form_tiles)(const hd_form *f) {
   for (int64_t p = 0; p < panels && !f->again; p++)
     put_shards(b + p * b_panel, r, &d, f->x + f->k0 + p * TILE_SIDE, f->x_stride, f->k1 - f->k0 - p * TILE_SIDE,
                put_pairs);
+  memory m;
+  pending last = {.terms = 0};
   shape_tiles(d.pairs);
   for (int j = f->j0; j < f->j1; j += TILE_SIDE) {
     put_shards(a, r, &d, f->dy + j, f->dy_stride, f->j1 - j, put_columns);
@@ -236,9 +272,10 @@ bool HD_SYM(bf16_form_tiles)(const hd_form *f) {
       s.b_panel = p + 1 < panels ? b_panel : 0;
       s.out = f->out + (j - f->j0) * f->out_ld + p * TILE_SIDE;
       s.columns = f->k1 - f->k0 - p * TILE_SIDE;
-      form_panels(&s, terms, group, groups);
+      last = form_panels(&s, terms, group, groups, &m, last);
     }
   }
+  add_rows(&last, 0, TILE_SIDE);
   tiles_end();
   return true;
 }
