@@ -186,12 +186,22 @@ static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int s
   }
 }
 
+/* What the owner of a chunk does: each packed copy of its rows costs about as much for an element as the sum of two. */
+static int64_t chunk_weight(const hd_plan *plan, const hd_chunk *chunk) {
+  const hd_plan_param *param = &plan->params[chunk->param];
+  int64_t packed = 0;
+  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
+    if (copy->param == chunk->param)
+      packed += copy->elems * (chunk->j1 - chunk->j0) / param->rows;
+  return chunk->weight + packed;
+}
+
 hd_status hd__exec_distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
   int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight + 1);
   HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory while assigning chunks"));
   for (int c = 0; c < plan->chunk_count; c++)
-    weight[c] = plan->chunks[c].weight;
+    weight[c] = chunk_weight(plan, &plan->chunks[c]);
   for (int s = 0; s < plan->pipeline.stages.count; s++)
     distribute_chunks_of(exec, weight, s);
   hd__free(weight);
