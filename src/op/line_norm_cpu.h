@@ -59,6 +59,7 @@ G16 void line_norm16_dx(const hd_call *call, int centred) {
 G16 void line_norm16_add(const hd_geom *g, moments m, const float *x, const float *dy, float *dw, float *db) {
   for (int c = 0; c < g->ci; c += 16) {
     const int64_t left = g->ci - c;
+    g16_fetch(x + c);
     const g16 d = g16_load_some(dy + c, left), xhat = normalised(m, g16_load_some(x + c, left));
     if (dw)
       g16_store_some(dw + c, g16_fma(d, xhat, g16_load_some(dw + c, left)), left);

@@ -12,12 +12,9 @@ typedef struct update16 {
   hd_streams streams; /* a constant where this is inlined; not none: the group is whole, and a line of each output */
 } update16;
 
-/* Elements ahead of those being updated that are fetched, where what is written does not stay in the caches either. */
-enum { FETCH_AHEAD = 256 };
-
 G16 g16 update16_take(const float *from, update16 at) {
   if (at.streams)
-    __builtin_prefetch(from + at.i + FETCH_AHEAD);
+    g16_fetch(from + at.i);
   return g16_load_some(from + at.i, at.left);
 }
 

@@ -140,8 +140,10 @@ G16 void elems_copy(bf16_elem *to, const bf16_elem *from, int count) {
 #endif
 
 G16 void elems_round(bf16_elem *to, const float *from, int64_t count) {
-  for (int64_t i = 0; i < count; i += 16)
+  for (int64_t i = 0; i < count; i += 16) {
+    g16_fetch(from + i);
     elem_store(to + i, g16_load_some(from + i, count - i), count - i);
+  }
 }
 
 /* Rounds a sample's image into its frame; all else of the frame is zero. */
@@ -164,8 +166,11 @@ G16 void frame_round(bf16_elem *out, const conv_frame *f, const float *image) {
 /* Row `row` of a strip from `count` floats. */
 G16 void strip_put_row(bf16_elem *strip, int row, const float *from, int64_t count) {
   strip += row * BF16_DEPTH;
-  for (; count > 0; count -= BF16_DEPTH, from += BF16_DEPTH, strip += TILE_ELEMS)
+  for (; count > 0; count -= BF16_DEPTH, from += BF16_DEPTH, strip += TILE_ELEMS) {
+    g16_fetch(from);
+    g16_fetch(from + 16);
     elem_store32(strip, g16_load_some(from, count), count > 16 ? g16_load_some(from + 16, count - 16) : g16_zero());
+  }
 }
 
 /* A tile of 16 columns of 32 rows of elements: column i becomes row i. */

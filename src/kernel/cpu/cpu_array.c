@@ -22,8 +22,11 @@ UNARY(tangent, g16_tanh(x))
   static void each_##name(void *out, const void *left, const void *right, int64_t count) {                             \
     float *y = out;                                                                                                    \
     const float *a = left, *b = right;                                                                                 \
-    for (int64_t i = 0; i < count; i += 16)                                                                            \
+    for (int64_t i = 0; i < count; i += 16) {                                                                          \
+      g16_fetch(a + i);                                                                                                \
+      g16_fetch(b + i);                                                                                                \
       g16_store_some(y + i, g16_##name(g16_load_some(a + i, count - i), g16_load_some(b + i, count - i)), count - i);  \
+    }                                                                                                                  \
   }
 BINARY(add)
 BINARY(sub)

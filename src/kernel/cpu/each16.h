@@ -27,6 +27,7 @@ G16 void g16_each_dx(const hd_call *call, g16_binary *f) {
     const float *other = in_row(call, 1, n);
     float *dx = out_row(call, 0, n);
     for (int64_t i = 0; i < count; i += 16) {
+      g16_fetch(other + i);
       g16 d = f(call->g, g16_load_some(dy + i, count - i), g16_load_some(other + i, count - i));
       g16_store_some(dx + i, d, count - i);
     }

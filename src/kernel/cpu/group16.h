@@ -37,6 +37,13 @@
 #define KEEP_ROLLED _Pragma("GCC unroll 1")
 #endif
 
+/* Fetches what a loop over consecutive elements, which is at this one, will read soon: a processor by itself does not
+ * always fetch far enough ahead. Any address. */
+G16 void g16_fetch(const float *x) {
+  enum { AHEAD = 256 };
+  __builtin_prefetch(x + AHEAD);
+}
+
 /* Each header has, besides arithmetic, functions that pack some lanes of a group and unpack them again:
  *
  *     g16_picks_of(bits)                lane i if bit i is set

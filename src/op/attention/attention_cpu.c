@@ -83,7 +83,7 @@ typedef struct queries {
   int64_t reach[ROWS]; /* ascending */
 } queries;
 
-static queries queries_of(const head *h, const block *b, int64_t first) {
+G16 queries queries_of(const head *h, const block *b, int64_t first) {
   const int64_t place = b->first + first, left = b->end - place;
   queries q = {.first = first, .count = (int)(left < ROWS ? left : ROWS)};
   for (int i = 0; i < ROWS; i++)
