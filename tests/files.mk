@@ -229,7 +229,7 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
 plan_models = allconv char-lstm cifar-94 cnn gpt-nano lenet5 linear llama-nano mlp mnist-99 regression resnet
 bits_networks = activations deep ended gpu_reuse groups large llama losses mixed mixed_samples native norm \
   optimizers patches pixels probabilities resized rules several signal smooth shard_norm shard_norms shared soft \
-  text tiles tiny transforms fine_tune fine_tune_pools states units upsampled wide preact bn3 conv_swish_norm \
+  streamed text tiles tiny transforms fine_tune fine_tune_pools states units upsampled wide preact bn3 conv_swish_norm \
   norm_after_flatten two_norms_swish two_lstm two_gru heads
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older

@@ -131,6 +131,12 @@ typedef struct hd_call {
   float divisor;       /* gradients of losses: the divisor of the mean over the batch */
   int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
   hd_draw draw;        /* dropout */
+
+  /* Sums of kernels in hd_kernels.merges: the shard's is added to those of shards before it, which lie in `merges`
+   * slots, `slot` elements apart; `out` points into the first, where the result is written:
+   * sum = slot[merges - 1] + sum, ..., sum = slot[0] + sum. The slot after them is the shard's own, to work in. */
+  int32_t merges;
+  int64_t slot;
 } hd_call;
 
 /* The scalars of one update, computed once a step in double and rounded to float. An optimizer has those that its rule
@@ -169,5 +175,5 @@ typedef struct hd_update {
   int64_t count;
   const hd_hyper *hyper;
   hd_streams streams;
-  float *copy; /* where w1 is written as well, into the caches; may be g; NULL: nowhere */
+  float *kept; /* where w1 is written as well, to stay in the caches; may be g; NULL: nowhere */
 } hd_update;

@@ -100,10 +100,13 @@ typedef struct hd_kernels {
   hd_form_fn *form[HD_OP_COUNT]; /* REDUCE operations whose gradient can be formed inside the reduction, else NULL */
   int (*forms[HD_OP_COUNT])(const hd_geom *g); /* whether that is worth it, see hd_form_for; NULL: always */
   int32_t form_columns[HD_OP_COUNT];           /* the most columns of a rectangle; 0: any number */
-  int32_t form_rows[HD_OP_COUNT]; /* rows of a rectangle are a multiple of these if that is possible; 0: of any number */
+  int32_t
+      form_rows[HD_OP_COUNT]; /* rows of a rectangle are a multiple of these if that is possible; 0: of any number */
   int64_t (*form_scratch_bytes[HD_OP_COUNT])(const hd_geom *g, int64_t rows); /* for at most this many samples */
   hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs row j of in[1] and in[2]
                                                   alone, else NULL */
+
+  int (*merges[HD_OP_COUNT])(const hd_geom *g); /* REDUCE operations that add sums, see hd_call.merges; NULL: none */
 
   /* Of ROWS operations in tables of --arithmetic native: the order of sums may depend on the number of rows, so that a
    * call must be exactly one shard. */

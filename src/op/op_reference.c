@@ -28,8 +28,11 @@
 #define OP_UPDATE(name)                                                                                                \
   static int run_##name(const hd_update *u) {                                                                          \
     int bad = 0;                                                                                                       \
-    for (int64_t e = 0; e < u->count; e++)                                                                             \
+    for (int64_t e = 0; e < u->count; e++) {                                                                           \
       bad |= !name##_at(u, u->hyper, u->hyper->grad_scale, e, u->g[e]);                                                \
+      if (u->kept)                                                                                                     \
+        u->kept[e] = u->w1[e];                                                                                         \
+    }                                                                                                                  \
     return bad;                                                                                                        \
   }
 #endif

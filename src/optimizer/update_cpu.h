@@ -34,8 +34,8 @@ G16 g16 update16_put_state(float *to, g16 value, update16 at, g16 seen) {
 }
 
 G16 g16 update16_put_weight(float *to, g16 value, update16 at, g16 seen) {
-  if (at.u->copy)
-    g16_store_some(at.u->copy + at.i, value, at.left);
+  if (at.u->kept)
+    g16_store_some(at.u->kept + at.i, value, at.left);
   return update16_write(to, value, at, seen, at.streams >= HD_STREAM_ALL);
 }
 

@@ -141,7 +141,9 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
   plan->kernels = kernels;
   for (int i = 0; i < plan->call_count; i++) {
     hd_plan_call *call = &plan->calls[i];
-    call->run = hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
+    const hd_kernels *of = hd_kernels_for(kernels, call->op, call->geom);
+    call->run = of->run[call->op];
+    call->merges = of->merges[call->op] && of->merges[call->op](call->geom);
     call->run_outputs = plan->nodes[call->node].by_outputs ? kernels->run_outputs[call->op] : NULL;
     const hd_op_info *info = hd__op_info(call->op);
     if (plan->program && info->rule && info->rule->loss)

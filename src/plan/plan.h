@@ -68,6 +68,7 @@ typedef struct hd_plan_call {
   hd_run_outputs_fn *run_outputs; /* if threads divide the call by its outputs, else NULL */
   hd_place in[HD_MAX_IN], out[HD_MAX_OUT], packed;
   bool per_shard;  /* SHARD, REDUCE, STATS, the table's: once per shard; else once for a group of neighbouring shards */
+  bool merges;     /* its kernel adds the sums of shards before it, see hd_call */
   bool in_turn;    /* computes its places one after the other, each of all samples of a call together */
   bool gathered;   /* its sums over all shards are read by a later segment or become running statistics */
   int64_t flops;   /* of a sample */

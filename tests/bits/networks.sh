@@ -118,6 +118,11 @@ patches() { # NAME OPTIONS...
     --transforms '[{translate: 2}, alternating_flip, to_float, normalise, {cutout: 6}]' --lr 0.01 "$@"
 }
 patches patches
+scalar_then=$scalar gpu_then=$gpu scalar= gpu= # threads divide what the CPU's kernels write
+check streamed "$SRCDIR/tests/bits/streamed.yaml" labels \
+  9fd3d52bca0cc063492ffccef202227ba6b93de6e12451115e759627deeb0f7c \
+  --optimizer adamw --lr 0.001
+scalar=$scalar_then gpu=$gpu_then
 every=$isas isas=$fastest scalar_then=$scalar scalar= gpu_then=$gpu gpu= # kernels have nothing to add
 ranks=2
 patches 'patches, two ranks' --procs 2

@@ -573,18 +573,18 @@ static void run_named(const kernel_case *c, const hd_kernels *table, kernel_resu
   sigaction(SIGSEGV, &running.before, NULL);
 }
 
-const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts) {
+/* Into outputs that exist; merges, slot: as of hd_call. */
+static const char *run_into(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts, int merges,
+                            int64_t slot) {
   kernel_case copy = copy_inputs(c);
   int64_t scratch_bytes = hd_scratch_bytes(table, c->op, &c->g);
   guarded packed = kernel_case_pack(c, table), scratch = {0};
   if (scratch_bytes > 0)
     scratch = guarded_create((size_t)scratch_bytes, 0);
-  *out = (kernel_result){0};
-  for (int i = 0; i < HD_MAX_OUT; i++)
-    if (c->out[i].kind != ARG_NONE)
-      out->output[i] = guarded_create(arg_bytes(c, &c->out[i]), 0);
   hd_call call = {.g = &c->g, .packed = (const float *)packed.data, .scratch = scratch.data, .divisor = c->divisor};
   call.batch_rows = c->rows;
+  call.merges = merges;
+  call.slot = slot;
   run_named(c, table, out, &call, cuts);
   const char *wrong = find_damage(c, out, &copy);
   if (!guarded_is_intact(&packed) || !guarded_is_intact(&scratch))
@@ -592,6 +592,48 @@ const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_k
   kernel_case_destroy(&copy);
   guarded_destroy(&packed);
   guarded_destroy(&scratch);
+  return wrong;
+}
+
+const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts) {
+  *out = (kernel_result){0};
+  for (int i = 0; i < HD_MAX_OUT; i++)
+    if (c->out[i].kind != ARG_NONE)
+      out->output[i] = guarded_create(arg_bytes(c, &c->out[i]), 0);
+  return run_into(out, c, table, cuts, 0, 0);
+}
+
+/* Adds what lies in slots to an output of one array, and leaves the sums in the first slot. */
+static void merge_output(float *slots_of, const float *own, int64_t elems, int merges, int64_t slot) {
+  for (int64_t i = 0; i < elems; i++) {
+    float sum = own[i];
+    for (int m = merges; m-- > 0;)
+      sum = slots_of[m * slot + i] + sum;
+    slots_of[i] = sum;
+  }
+}
+
+const char *kernel_case_merge(const kernel_case *c, const hd_kernels *table, const kernel_result *plain, int merges,
+                              random_stream *random) {
+  const int64_t slot = (c->out[0].elems > c->out[1].elems ? c->out[0].elems : c->out[1].elems) + 5;
+  kernel_result got = {0}, want = {0};
+  for (int o = 0; o < HD_MAX_OUT; o++)
+    if (c->out[o].kind != ARG_NONE) {
+      const int64_t count = merges * slot + c->out[o].elems;
+      got.output[o] = guarded_create((size_t)count * sizeof(float), 4);
+      want.output[o] = guarded_create((size_t)count * sizeof(float), 0);
+      float *x = (float *)(void *)got.output[o].data;
+      for (int64_t i = 0; i < count; i++)
+        x[i] = random_float(random);
+      memcpy(want.output[o].data, x, (size_t)count * sizeof(float));
+      merge_output((float *)(void *)want.output[o].data, (const float *)(const void *)plain->output[o].data,
+                   c->out[o].elems, merges, slot);
+    }
+  const char *wrong = run_into(&got, c, table, 1, merges, slot);
+  if (!wrong && !kernel_results_equal(c, &want, &got))
+    wrong = "other bits when it adds the sums of shards before";
+  kernel_result_destroy(&got);
+  kernel_result_destroy(&want);
   return wrong;
 }
 

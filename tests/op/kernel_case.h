@@ -79,6 +79,10 @@ typedef struct kernel_result {
 /* Runs the case through a table: packs, gives scratch. Row-wise operations may be split: `cuts` neighbouring calls.
  * Returns NULL, or what went wrong (a canary or an input was written). */
 const char *kernel_case_run(kernel_result *out, const kernel_case *c, const hd_kernels *table, int cuts);
+/* Runs a case whose kernel merges (hd_kernels.merges), with random sums in the slots, and compares with `plain`, the
+ * result of kernel_case_run, and additions. Returns NULL, or what went wrong. */
+const char *kernel_case_merge(const kernel_case *c, const hd_kernels *table, const kernel_result *plain, int merges,
+                              random_stream *random);
 void kernel_result_destroy(kernel_result *result);
 
 /* Whether two results agree bit for bit, padding excluded; any NaN equals any other. */

@@ -36,9 +36,15 @@ static const char *differs(const kernel_case *c, const hd_kernels *table, const 
   return wrong;
 }
 
+static bool merges(const kernel_case *c, const hd_kernels *table) {
+  const hd_kernels *of = hd_kernels_for(table, c->op, &c->g);
+  return of->merges[c->op] && of->merges[c->op](&c->g);
+}
+
 /* The reference once, then every table. */
 static void check_case(const kernel_case *c, const hd_kernels *reference, int variant, int failed[TABLES]) {
   kernel_result want;
+  random_stream random = {.seed = (uint32_t)variant};
   const char *wrong = kernel_case_run(&want, c, reference, 1);
   for (int t = 0; t < TABLES; t++) {
     const hd_kernels *table = table_of(t);
@@ -47,6 +53,8 @@ static void check_case(const kernel_case *c, const hd_kernels *reference, int va
     const char *why = wrong ? wrong : differs(c, table, &want, 1);
     if (!why && c->rows > 1 && hd__op_info(c->op)->class == HD_CLASS_ROWS)
       why = differs(c, table, &want, 2);
+    if (!why && merges(c, table))
+      why = kernel_case_merge(c, table, &want, 1 + variant % 3, &random);
     if (why && failed[t]++ < 4) {
       char text[256];
       kernel_case_text(text, sizeof text, c, table);
@@ -56,7 +64,7 @@ static void check_case(const kernel_case *c, const hd_kernels *reference, int va
   kernel_result_destroy(&want);
 }
 
-/* Lines of whole blocks; images of which several fill a block; a depth of several runs. */
+/* Lines of whole blocks; images of which several fill a block; a depth of several runs; rows of several. */
 static const struct {
   hd_geom g;
   int64_t rows;
@@ -68,6 +76,9 @@ static const struct {
     {{.ci = 20, .hi = 8, .wi = 8, .co = 18, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 3},
     {{.ci = 130, .hi = 4, .wi = 4, .co = 37, .window = {.kh = 5, .kw = 5, .ph = 2, .pw = 2}}, 2},
     {{.ci = 2300, .co = 20}, 70},
+    {{.ci = 32, .co = 20}, 600},
+    {{.ci = 33, .co = 20}, 600},
+    {{.ci = 33, .hi = 8, .wi = 8, .co = 20, .window = {.kh = 1, .kw = 1}}, 9},
     {{.ci = 20, .co = 2300}, 3},
 };
 
@@ -91,7 +102,7 @@ static int check_chosen(hd_op op, const hd_kernels *reference, int failed[TABLES
     if (choose(&g, op, i)) {
       kernel_case c;
       kernel_case_create(&c, op, &g, chosen[i].rows, FILL_ZEROS, false, (uint32_t)i);
-      check_case(&c, reference, 0, failed);
+      check_case(&c, reference, (int)i, failed);
       kernel_case_destroy(&c);
       cases++;
     }

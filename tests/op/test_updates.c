@@ -52,6 +52,7 @@ typedef struct update_case {
 typedef struct update_result {
   int bad;
   guarded field[RESULTS];
+  guarded kept; /* w1 again */
 } update_result;
 
 /* Whether the optimizer has a field, and may have it: a state that no case keeps is none of its. */
@@ -130,12 +131,20 @@ static update_result run_update(const update_case *c, const hd_kernels *table, u
                  .w1 = floats_of(&r.field[0]),
                  .count = c->count,
                  .hyper = &c->hyper,
-                 .streams = (int32_t)random_below(&random, 2)};
+                 .streams = (hd_streams)random_below(&random, 3)};
+  r.kept = guarded_create((size_t)c->count * sizeof(float), some_skew(&random, 4));
+  u.kept = floats_of(&r.kept);
+  if (random_below(&random, 2)) /* in the gradient's place */
+    u.g = memcpy(r.kept.data, c->field[0].data, r.kept.bytes);
   for (int s = 0; s < HD_MAX_STATES; s++)
     if (has(c, STATE + s))
       u.s[s] = floats_of(&c->field[STATE + s]), u.s1[s] = floats_of(&r.field[1 + s]);
   r.bad = table->update[c->rule->op](&u);
   return r;
+}
+
+static bool is_kept(const update_result *r) {
+  return !memcmp(r->kept.data, r->field[0].data, r->kept.bytes) && guarded_is_intact(&r->kept);
 }
 
 static bool updates_agree(const update_case *c, const update_result *a, const update_result *b) {
@@ -145,12 +154,17 @@ static bool updates_agree(const update_case *c, const update_result *a, const up
     if (!guarded_is_intact(&a->field[f]) || !guarded_is_intact(&b->field[f]))
       return false;
   }
-  return a->bad == b->bad;
+  return a->bad == b->bad && is_kept(a) && is_kept(b);
 }
 
 static void destroy_fields(guarded *field, int count) {
   for (int f = 0; f < count; f++)
     guarded_destroy(&field[f]);
+}
+
+static void destroy_result(update_result *r) {
+  destroy_fields(r->field, RESULTS);
+  guarded_destroy(&r->kept);
 }
 
 static void compare_update(const update_case *c, int failed[TABLES], uint32_t seed, int expected_bad) {
@@ -161,9 +175,9 @@ static void compare_update(const update_case *c, int failed[TABLES], uint32_t se
       continue;
     update_result got = run_update(c, table, seed);
     failed[t] += !updates_agree(c, &want, &got) || got.bad != expected_bad;
-    destroy_fields(got.field, RESULTS);
+    destroy_result(&got);
   }
-  destroy_fields(want.field, RESULTS);
+  destroy_result(&want);
 }
 
 /* Adam's quotient of a root and the bias correction alone: w1 is its reciprocal. Divisors with the largest significand,
@@ -231,8 +245,8 @@ static void check_not_finite(const hd_optimizer_rule *rule) {
 /* ---- reductions and forms ---- */
 
 /* A batch part of random size: empty shards where samples are few. */
-static hd_reduction random_reduction(random_stream *random, int32_t *rows) {
-  int32_t shards = 1 << random_below(random, 6), samples = 1 + (int32_t)random_below(random, 70);
+static hd_reduction random_reduction(random_stream *random, uint32_t most, int32_t *rows) {
+  int32_t shards = 1 << random_below(random, 6), samples = 1 + (int32_t)random_below(random, most);
   hd_micro_batch part = hd__tree_micro_batch(samples, shards, 1, 0);
   hd_range_plan plan;
   hd__tree_range(&plan, &part, 0, shards);
@@ -245,7 +259,7 @@ static void check_fold(void) {
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 200; trial++) {
     int32_t rows;
-    hd_reduction reduction = random_reduction(&random, &rows);
+    hd_reduction reduction = random_reduction(&random, 70, &rows);
     int64_t count = 1 + random_below(&random, trial % 5 ? 80 : 700);
     guarded memory[HD_MAX_SHARDS], want = guarded_create((size_t)count * 4, 0);
     const float *term[HD_MAX_SHARDS] = {0};
@@ -304,11 +318,19 @@ typedef struct form_case {
   guarded x, dy;
 } form_case;
 
-/* A number of x: of an input that is zero in all samples, one of `zeros` percent of zeros, a denormal, or another. */
+/* A number of x: of an input that is zero in all samples, one of `zeros` percent of zeros, a denormal, a small one, or
+ * another. */
 static float random_input(random_stream *random, bool idle, uint32_t zeros) {
   if (idle || random_below(random, 100) < zeros)
     return (float[]){0.0f, -0.0f}[random_below(random, 2)];
-  return random_below(random, 50) ? random_float(random) : 1e-40f;
+  return random_below(random, 50) ? random_float(random) : (float[]){1e-40f, 1e-20f, -1e-19f}[random_below(random, 3)];
+}
+
+/* A number of dy: zero, one whose product with a small x underflows, or another. */
+static float random_slope(random_stream *random) {
+  if (random_below(random, 3) == 0)
+    return 0;
+  return random_below(random, 10) ? random_float(random) : 1e-19f * random_float(random);
 }
 
 static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_t out) {
@@ -321,7 +343,7 @@ static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_
   bool is_idle[MOST_INPUTS];
   for (int k = 0; k < in; k++)
     is_idle[k] = random_below(random, 100) < idle;
-  c.reduction = random_reduction(random, &c.rows);
+  c.reduction = random_reduction(random, random_below(random, 20) ? 70 : 1200, &c.rows);
   c.x_stride = (in + 15) / 16 * 16;
   c.dy_stride = (out + 15) / 16 * 16;
   c.x = guarded_create((size_t)(c.rows * c.x_stride) * 4, 0);
@@ -329,7 +351,7 @@ static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_
   for (int64_t i = 0; i < c.rows * c.x_stride; i++)
     floats_of(&c.x)[i] = i % c.x_stride < in ? random_input(random, is_idle[i % c.x_stride], zeros) : NAN;
   for (int64_t i = 0; i < c.rows * c.dy_stride; i++)
-    floats_of(&c.dy)[i] = i % c.dy_stride >= out ? NAN : random_below(random, 3) ? random_float(random) : 0;
+    floats_of(&c.dy)[i] = i % c.dy_stride >= out ? NAN : random_slope(random);
   return c;
 }
 
@@ -352,7 +374,7 @@ static form_case random_conv_form(random_stream *random) {
                                .pw = (int32_t)random_below(random, 3)},
                     .conv = {.pool = 1}};
   } while (!kernel_case_takes(HD_OP_conv2d_dw, &c.g) || hd__op_macs(HD_OP_conv2d, &c.g) > 40000);
-  c.reduction = random_reduction(random, &c.rows);
+  c.reduction = random_reduction(random, 70, &c.rows);
   c.x_stride = (in * c.g.hi * c.g.wi + 15) / 16 * 16;
   c.dy_stride = (out * c.g.hp * c.g.wp + 15) / 16 * 16;
   c.x = some_floats(random, c.rows * c.x_stride, 1);
@@ -479,6 +501,31 @@ static void check_form(hd_op op, bool bf16) {
          bf16 ? "form of bfloat16 equals the reduced sums of shards" : "form equals the reduced sums of shards");
 }
 
+/* Shards of 64 and 65 samples whose sums underflow to -0 in their last block: another block, of zeros, which only the
+ * longer one has, would make it +0. */
+static void check_form_of_zeros(void) {
+  random_stream random = {.seed = 12};
+  int failed[TABLES] = {0};
+  form_case c = {.op = HD_OP_linear_dw, .g = flat_geom(20, 3), .rows = 129, .x_stride = 32, .dy_stride = 16};
+  hd_micro_batch part = hd__tree_micro_batch(c.rows, 2, 1, 0);
+  hd_range_plan plan;
+  hd__tree_range(&plan, &part, 0, 2);
+  c.reduction = plan.pushes;
+  c.x = guarded_create((size_t)(c.rows * c.x_stride) * 4, 0);
+  c.dy = guarded_create((size_t)(c.rows * c.dy_stride) * 4, 0);
+  memset(c.x.data, 0, c.x.bytes);
+  for (int64_t i = 0; i < c.rows * c.dy_stride; i++)
+    floats_of(&c.dy)[i] = 1;
+  for (const hd_reduction_step *s = c.reduction.step; s < c.reduction.step + c.reduction.count; s++)
+    for (int k = 0; k < c.g.ci; k++) {
+      const int64_t last = s->row0 + (s->row1 - s->row0 - 1) / 32 * 32;
+      floats_of(&c.x)[(last - 32) * c.x_stride + k] = -0x1.8p-126f;
+      floats_of(&c.x)[last * c.x_stride + k] = 0x1p-126f;
+    }
+  check_form_case(&c, true, &random, failed);
+  report(failed, "form of bfloat16 of shards that sum to -0");
+}
+
 static void check_conv_form(void) {
   random_stream random = {.seed = 11};
   int failed[TABLES] = {0};
@@ -599,6 +646,7 @@ int main(void) {
     if (hd__kernels_reference()->form[op])
       check_form(op, false);
   check_form(HD_OP_linear_dw, true);
+  check_form_of_zeros();
   check_conv_form();
   check_fold();
   check_fold_in_place();

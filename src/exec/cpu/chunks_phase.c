@@ -24,13 +24,13 @@ typedef struct run {
 /* A tile of a parameter's gradient: rows x columns, `ld` apart in the thread's memory; `elem` is the first one's
  * place in the parameter, its rows are `elem_ld` apart there. Deferred: rows j0 .. j1-1 and columns k0 .. k1-1;
  * whole rows are one row of the tile. A convolution's columns are channels there, and its rows have a row for each tap.
- * again: the tile before had the same columns. */
+ * again: the tile before had the same columns. kept: the update leaves the new weights in the thread's tile as well,
+ * and packed copies are made from there. */
 typedef struct tile {
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;
   int32_t j0, j1, k0, k1;
-  bool again;
-  bool copies; /* the update leaves the new weights in the thread's tile */
+  bool again, kept;
 } tile;
 
 static int next_run(const thread_at *at, int32_t chunk, run *out) {
@@ -38,7 +38,8 @@ static int next_run(const thread_at *at, int32_t chunk, run *out) {
   if (chunk >= at->thread->chunk_hi)
     return 0;
   const hd_chunk *first = &plan->chunks[chunk];
-  *out = (run){.param = first->param, .j0 = first->j0, .packed = first->j0, .columns = plan->params[first->param].columns};
+  *out =
+      (run){.param = first->param, .j0 = first->j0, .packed = first->j0, .columns = plan->params[first->param].columns};
   int32_t end = chunk;
   while (end < at->thread->chunk_hi && plan->chunks[end].param == first->param)
     out->j1 = plan->chunks[end++].j1;
@@ -60,31 +61,41 @@ static void keep_version(const hd_update *u) {
       memcpy(u->s1[s], u->s[s], (size_t)u->count * sizeof *u->w);
 }
 
+static bool has_packed_copies(const hd_plan *plan, int param) {
+  for (int i = 0; i < plan->packed_count; i++)
+    if (plan->packed[i].param == param)
+      return true;
+  return false;
+}
+
 /* What of a parameter's new version leaves the caches before it is read: weights stay if packed copies are made of
- * them, or a later phase reads them. */
-static hd_streams streams(const hd_exec_cpu *exec, int param, bool copies) {
-  const hd_plan *plan = exec->plan;
+ * them, unless they are kept elsewhere for that, or if a later phase reads them. */
+static hd_streams streams(const hd_exec_cpu *exec, int param, bool kept) {
   if (!exec->streams)
     return HD_STREAM_NONE;
-  bool read = plan->params[param].is_matrix;
-  for (int i = 0; i < plan->packed_count && !read && !copies; i++)
-    read = plan->packed[i].param == param;
+  const bool read = exec->plan->params[param].is_matrix || (!kept && has_packed_copies(exec->plan, param));
   return read ? HD_STREAM_STATES : HD_STREAM_ALL;
 }
 
-static void update_elems(const thread_at *at, int param, const float *g, float *copy, int64_t elem, int64_t count,
-                         float grad_scale) {
+/* A gradient, the factor that clips it, and where the new weights are written as well, or NULL. */
+typedef struct gradient {
+  const float *g;
+  float scale;
+  float *kept;
+} gradient;
+
+static void update_elems(const thread_at *at, int param, const gradient *of, int64_t elem, int64_t count) {
   const hd_store *store = at->exec->store;
   hd_hyper hyper = at->step->hyper[at->exec->plan->params[param].group];
-  hyper.grad_scale = grad_scale;
+  hyper.grad_scale = of->scale;
   int from = at->buffer, to = 1 - at->buffer;
-  hd_update update = {.g = g,
+  hd_update update = {.g = of->g,
                       .w = store->weights[from] + elem,
                       .w1 = store->weights[to] + elem,
                       .count = count,
                       .hyper = &hyper,
-                      .streams = streams(at->exec, param, copy != NULL),
-                      .copy = copy};
+                      .streams = streams(at->exec, param, of->kept != NULL),
+                      .kept = of->kept};
   const hd_plan_group *group = &at->exec->plan->update.groups[at->exec->plan->params[param].group];
   for (int s = 0; s < group->states; s++)
     if (group->kept >> s & 1) {
@@ -125,12 +136,12 @@ static void add_earlier_micro_batches(const thread_at *at, const hd_plan_use *us
 /* Passes a tile of the finished gradient to the gradient buffer or to the update. */
 static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, const tile *t) {
   for (int64_t r = 0; r < t->rows; r++) {
-    const float *g = at->thread->tile + r * t->ld;
+    float *g = at->thread->tile + r * t->ld;
     int64_t elem = at->exec->plan->params[param].offset + t->elem + r * t->elem_ld;
     if (kind == HD_PHASE_REDUCE_NORM)
       copy_row(at->exec->norm.grad + elem, g, t->columns);
     else
-      update_elems(at, param, g, t->copies ? at->thread->tile + r * t->ld : NULL, elem, t->columns, 1);
+      update_elems(at, param, &(gradient){g, 1, t->kept ? g : NULL}, elem, t->columns);
   }
 }
 
@@ -241,47 +252,51 @@ static int32_t widest_rectangle(const hd_plan *plan, const hd_plan_param *param,
   return widest;
 }
 
-/* Packed copies of some rows in one of the two buffers of weights. */
-static void pack_rows(const thread_at *at, const run *r, int buffer) {
+/* Packed copies of some rows of a parameter; w: its first element. */
+static void pack_rows_of(const thread_at *at, int param, const float *w, int32_t j0, int32_t j1) {
   const hd_plan *plan = at->exec->plan;
-  const hd_store *store = at->exec->store;
   for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
-    if (copy->param == r->param)
-      copy->pack(&copy->geom, store->weights[buffer] + plan->params[r->param].offset, store->packed + copy->offset,
-                 r->j0, r->j1);
+    if (copy->param == param)
+      copy->pack(&copy->geom, w, at->exec->store->packed + copy->offset, j0, j1);
+}
+
+/* The same from one of the two buffers of weights. */
+static void pack_rows(const thread_at *at, int param, int buffer, int32_t j0, int32_t j1) {
+  pack_rows_of(at, param, at->exec->store->weights[buffer] + at->exec->plan->params[param].offset, j0, j1);
 }
 
 void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1) {
-  pack_rows(at, &(run){.param = param, .j0 = j0, .j1 = j1}, 1 - at->buffer);
+  pack_rows(at, param, 1 - at->buffer, j0, j1);
 }
 
-/* Rows before j1 are updated: packs them while they are in cache, whole blocks of copies at a time. The new weights of
- * a matrix are written by a later phase, unless its group is no longer trained: then they are the old ones, or
- * lookahead's slow ones. */
+/* Whether a parameter is packed once it is updated. The new weights of a matrix are written by a later phase, unless
+ * its group is no longer trained: then they are the old ones, or lookahead's slow ones. */
+static bool is_packed_now(const thread_at *at, int param) {
+  const hd_plan_param *way = &at->exec->plan->params[param];
+  return !way->is_matrix || at->step->hyper[way->group].idle;
+}
+
+/* Rows before j1 are updated: packs them, whole blocks of copies at a time. */
 static void pack_updated(const thread_at *at, run *r, int64_t j1) {
-  const hd_plan_param *param = &at->exec->plan->params[r->param];
   const int32_t end = j1 < r->j1 ? (int32_t)(j1 / PACK_ROWS * PACK_ROWS) : r->j1;
-  if (end <= r->packed || (param->is_matrix && !at->step->hyper[param->group].idle))
+  if (end <= r->packed || !is_packed_now(at, r->param))
     return;
-  pack_rows(at, &(run){.param = r->param, .j0 = r->packed, .j1 = end}, 1 - at->buffer);
+  pack_rows(at, r->param, 1 - at->buffer, r->packed, end);
   r->packed = end;
 }
 
-static bool hd_has_copies(const thread_at *at, int param) {
-  const hd_plan *plan = at->exec->plan;
-  for (int i = 0; i < plan->packed_count; i++)
-    if (plan->packed[i].param == param)
-      return !plan->params[param].is_matrix;
-  return false;
-}
+/* The tile has the new weights of whole rows. */
 static void pack_tile(const thread_at *at, run *r, const tile *t) {
-  const hd_plan *plan = at->exec->plan;
-  const float *w = at->thread->tile - (int64_t)t->j0 * r->columns;
-  for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
-    if (copy->param == r->param)
-      copy->pack(&copy->geom, w, at->exec->store->packed + copy->offset, t->j0, t->j1);
+  pack_rows_of(at, r->param, at->thread->tile - t->j0 * r->columns, t->j0, t->j1);
   r->packed = t->j1;
 }
+
+/* How the deferred gradient of a run is divided into tiles: parts of `width` columns, so many rows at a time; where the
+ * weights are packed from a tile, it ends with a whole block of the copies. */
+typedef struct tiling {
+  int32_t taps, columns, parts, width, rows;
+  bool packs;
+} tiling;
 
 /* Rows of a tile are a multiple of these, so that the kernels' blocks are whole. */
 static int32_t block_rows(const hd_plan *plan, const hd_plan_param *param) {
@@ -293,33 +308,52 @@ static int32_t block_rows(const hd_plan *plan, const hd_plan_param *param) {
   return rows;
 }
 
+static tiling tiling_of(const hd_plan *plan, const run *r) {
+  const hd_plan_param *way = &plan->params[r->param];
+  const hd_plan_use *use = &plan->update.uses[way->first_use];
+  tiling t = {.taps = hd_form_taps(use->geom, use->output)};
+  t.columns = (int32_t)r->columns / t.taps;
+  const int32_t widest = widest_rectangle(plan, way, t.taps), block = block_rows(plan, way);
+  t.parts = (t.columns + widest - 1) / widest;
+  t.width = ((t.columns + t.parts - 1) / t.parts + 15) / 16 * 16;
+  const int32_t fitting = TILE_ELEMS / t.width / t.taps;
+  const int32_t most = fitting > block ? fitting / block * block : fitting;
+  const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, even = (r->j1 - r->j0 + tiles - 1) / tiles;
+  t.rows = even > block ? (even + block - 1) / block * block : even;
+  return t;
+}
+
+static tile tile_at(const tiling *of, const run *r, int32_t j, int32_t k) {
+  const int32_t whole = (j + of->rows) / PACK_ROWS * PACK_ROWS, end = of->packs && whole > j ? whole : j + of->rows;
+  tile t = {.j0 = j,
+            .j1 = end < r->j1 ? end : r->j1,
+            .k0 = k,
+            .k1 = k + of->width < of->columns ? k + of->width : of->columns,
+            .elem = (int64_t)j * of->taps * of->columns + k,
+            .ld = of->parts > 1 ? of->width : of->columns,
+            .elem_ld = of->columns};
+  const int32_t rows = (t.j1 - t.j0) * of->taps;
+  t.rows = of->parts > 1 ? rows : 1;
+  t.columns = (int64_t)(of->parts > 1 ? 1 : rows) * (t.k1 - t.k0);
+  return t;
+}
+
 static void reduce_deferred(const thread_at *at, hd_phase_kind kind, run *r) {
   const bool updates = at->last && kind == HD_PHASE_REDUCE_UPDATE;
   const hd_plan_param *way = &at->exec->plan->params[r->param];
-  const hd_plan_use *use = &at->exec->plan->update.uses[way->first_use];
-  const int32_t taps = hd_form_taps(use->geom, use->output), columns = (int32_t)r->columns / taps;
-  const int32_t widest = widest_rectangle(at->exec->plan, way, taps);
-  const int32_t parts = (columns + widest - 1) / widest;
-  const int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16;
-  const int32_t fitting = TILE_ELEMS / width / taps;
-  const int32_t block = block_rows(at->exec->plan, way);
-  const int32_t most = fitting > block ? fitting / block * block : fitting;
-  const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, even = (r->j1 - r->j0 + tiles - 1) / tiles;
-  const int32_t rows = even > block ? (even + block - 1) / block * block : even;
-  for (int32_t k = 0; k < columns; k += width)
-    for (int32_t j = r->j0; j < r->j1; j += rows) {
-      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * taps * columns + k};
-      t.k1 = k + width < columns ? k + width : columns;
-      t.ld = parts > 1 ? width : columns;
-      t.elem_ld = columns;
-      t.rows = parts > 1 ? (t.j1 - t.j0) * taps : 1;
-      t.columns = (parts > 1 ? 1 : (t.j1 - t.j0) * taps) * (t.k1 - t.k0);
-      t.copies = updates && at->exec->streams && parts == 1 && taps == 1 && j == r->packed && hd_has_copies(at, r->param);
+  tiling of = tiling_of(at->exec->plan, r);
+  of.packs = updates && at->exec->streams && of.parts == 1 && of.rows >= PACK_ROWS &&
+             has_packed_copies(at->exec->plan, r->param) && !way->is_matrix && !at->step->hyper[way->group].idle;
+  for (int32_t k = 0; k < of.columns; k += of.width)
+    for (int32_t j = r->j0, end; j < r->j1; j = end) {
+      tile t = tile_at(&of, r, j, k);
+      end = t.j1;
       t.again = j > r->j0 && way->uses == 1 && !at->sums_host;
+      t.kept = of.packs;
       reduce_tile(at, kind, r->param, &t);
-      if (t.copies)
+      if (of.packs)
         pack_tile(at, r, &t);
-      else if (updates && k + width >= columns)
+      else if (updates && t.k1 == of.columns)
         pack_updated(at, r, t.j1);
     }
 }
@@ -337,7 +371,7 @@ static void reduce_direct(const thread_at *at, hd_phase_kind kind, run *r) {
 void hd__exec_pack(const thread_at *at) {
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken)
-    pack_rows(at, &r, at->buffer);
+    pack_rows(at, r.param, at->buffer, r.j0, r.j1);
 }
 
 static void sum_squares_of_chunks(const thread_at *at) {
@@ -458,7 +492,8 @@ void hd__exec_update(const thread_at *at) {
       hd__exec_running(at, r.param, r.j0, r.j1);
       continue;
     }
-    update_elems(at, r.param, at->exec->norm.grad + first, NULL, first, (r.j1 - r.j0) * r.columns, scale);
+    const gradient clipped = {at->exec->norm.grad + first, scale, NULL};
+    update_elems(at, r.param, &clipped, first, (r.j1 - r.j0) * r.columns);
     pack_updated(at, &r, r.j1);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }

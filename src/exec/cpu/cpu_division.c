@@ -186,13 +186,18 @@ static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int s
   }
 }
 
-/* What the owner of a chunk does: each packed copy of its rows costs about as much for an element as the sum of two. */
+/* What the owner of a chunk does: an element of a packed copy costs about as much as the sum of two. Copies of few rows
+ * are mostly padding, which is not written; those of Winograd's tiles are four times as large as the weights. */
 static int64_t chunk_weight(const hd_plan *plan, const hd_chunk *chunk) {
+  enum { LARGEST = 4 };
   const hd_plan_param *param = &plan->params[chunk->param];
+  const int64_t rows = chunk->j1 - chunk->j0, most = LARGEST * rows * param->columns;
   int64_t packed = 0;
   for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++)
-    if (copy->param == chunk->param)
-      packed += copy->elems * (chunk->j1 - chunk->j0) / param->rows;
+    if (copy->param == chunk->param) {
+      const int64_t elems = copy->elems * rows / param->rows;
+      packed += elems < most ? elems : most;
+    }
   return chunk->weight + packed;
 }
 

@@ -11,7 +11,7 @@
 
 /* Elements of a thread's reduction buffer. A tile of a deferred gradient has at most TILE_COLUMNS columns, and of more
  * than TILE_ROWS rows a multiple of them, so that the kernels' blocks of rows are whole; a tile of a
- * direct gradient has REDUCE_ELEMS consecutive elements. */
+ * direct gradient has REDUCE_ELEMS consecutive elements. Copies are packed PACK_ROWS rows at a time. */
 enum {
   TILE_ELEMS = HD_FORM_ELEMS,
   TILE_COLUMNS = 4096,
@@ -191,6 +191,7 @@ typedef struct call_rows {
   int64_t batch_row;           /* in the batch */
   hd_origin origin[HD_WHERES]; /* DIRECT: where shard sums are written */
   int32_t j0, j1;              /* of a call by outputs: the outputs j0 .. j1-1 */
+  int32_t merges;              /* of a call that merges, see hd_call */
 } call_rows;
 
 /* Whether the step needs a call, and whether it trains a parameter. */

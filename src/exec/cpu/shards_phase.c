@@ -51,7 +51,9 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
                   .packed = hd__place_at(&planned->packed, rows->origin),
                   .scratch = at->thread->scratch,
                   .divisor = at->step->divisor,
-                  .batch_rows = at->step->samples};
+                  .batch_rows = at->step->samples,
+                  .merges = rows->merges,
+                  .slot = at->exec->plan->size.direct_elems};
   call.draw = (hd_draw){.seed = at->step->seed,
                         .epoch = at->step->epoch,
                         .position = (uint32_t)(at->step->cursor + rows->batch_row),
@@ -97,7 +99,8 @@ static void count_rows(int64_t rows[HD_MAX_SUBTREES], const thread_at *at, const
       rows[w.top] += rows[w.top + 1];
 }
 
-/* Runs one call for each shard of the group, whose pushes are the walk's; the result is in the slot of the push. */
+/* Runs one call for each shard of the group, whose pushes are the walk's; the result is in the slot of the push, or, of
+ * a call that merges, in the slot that its additions end in. */
 static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group, hd_walk w) {
   const hd_plan *plan = at->exec->plan;
   int64_t slot_rows[HD_MAX_SUBTREES];
@@ -108,7 +111,8 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
   while (hd__walk_push(&w)) {
     float *slot = at->thread->partial_sums + w.top * plan->size.direct_elems;
     rows.rows = w.step->row1 - w.step->row0;
-    rows.origin[HD_AT_DIRECT].base = slot;
+    rows.merges = call->merges ? w.merges : 0;
+    rows.origin[HD_AT_DIRECT].base = slot - rows.merges * plan->size.direct_elems;
     hd__exec_call(at, call, &rows);
     advance(&rows, rows.rows);
     for (slot_rows[w.top] = rows.rows; hd__walk_merge(&w); slot_rows[w.top] += slot_rows[w.top + 1]) {
@@ -116,7 +120,7 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
       slot -= plan->size.direct_elems;
       if (call->class == HD_CLASS_STATS)
         hd__exec_merge_stats(plan, call, slot, right, place, slot_rows + w.top);
-      else if (call->class == HD_CLASS_REDUCE) /* else nothing is summed */
+      else if (call->class == HD_CLASS_REDUCE && !call->merges) /* others are not summed */
         merge_sums(plan, call, slot, right);
     }
   }

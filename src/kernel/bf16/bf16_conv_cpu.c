@@ -6,7 +6,8 @@
  * without a stride. Behind a pool dy is spread out: zeros where the maximum was not taken.
  *
  * Images are rounded into frames, a few samples at a time. A block of windows is copied into strips, factor after
- * factor; of a pool the positions of a window are neighbouring rows. */
+ * factor; of a pool the positions of a window are neighbouring rows. With AMX, where the windows of a strip are
+ * neighbours in a line, tiles whose factors are neighbours too are read from the frames. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { BLOCK_ROWS = 2 * TILE_SIDE };
@@ -34,6 +35,7 @@ typedef struct memory {
   bf16_elem *frame, *a;
   piece *piece;
   int pieces;
+  tile_place *place; /* of each block of the depth */
   float *c;
   int64_t slot;
 } memory;
@@ -50,7 +52,8 @@ static int64_t memory_of(memory *m, void *base, const windows *v, int64_t frames
   m->a = (void *)(at += elem_bytes(frames * slot));
   m->c = (void *)(at += elem_bytes(block_strips(v) * TILE_SIDE * row_elems(v)));
   m->piece = (void *)(at += whole_bytes(block_strips(v) * TILE_SIDE * tiles_of(v->columns) * TILE_SIDE));
-  at += most_pieces(v) * (int64_t)sizeof *m->piece;
+  m->place = (void *)(at += most_pieces(v) * (int64_t)sizeof *m->piece);
+  at += blocks_of(depth_of(v)) * (int64_t)sizeof *m->place;
   return at - (char *)base;
 }
 
@@ -68,11 +71,12 @@ static void prepare(memory *m, const windows *v) {
 
 /* ---- Windows into strips ---- */
 
-/* Copies factors of the window at `from` into a row of a strip. */
-static void put_window(const memory *m, const windows *v, int row, const bf16_elem *from) {
+/* Copies factors of the window at `from` into a row of a strip; those of whole blocks only if `all`. */
+static void put_window(const memory *m, const windows *v, int row, const bf16_elem *from, bool all) {
   bf16_elem *to = m->a + (row / TILE_SIDE * blocks_of(depth_of(v)) * TILE_SIDE + row % TILE_SIDE) * BF16_DEPTH;
   for (const piece *p = m->piece; p < m->piece + m->pieces; p++)
-    elems_copy(to + p->to, from + p->from, p->count);
+    if (all || p->count < BF16_DEPTH)
+      elems_copy(to + p->to, from + p->from, p->count);
 }
 
 /* Window `number`, row-major over samples, rows and columns: the sample and its place. */
@@ -96,14 +100,42 @@ static void next_window(place *at, const windows *v) {
   at->sample++;
 }
 
+static const bf16_elem *window_at(const memory *m, const windows *v, const place *at) {
+  return m->frame + at->sample * m->slot + at->y * v->step_y + at->x * v->step_x;
+}
+
+/* With AMX: whether the windows of each strip are neighbours in a line of a frame; then the places of tiles, in the
+ * frames for whole blocks. */
+static bool take_lines(const memory *m, const windows *v, place at, int count) {
+  const int64_t blocks = blocks_of(depth_of(v));
+  const bf16_elem *from[BLOCK_ROWS / TILE_SIDE] = {0};
+  if (!HD_ISA_IS(amx) || v->positions > 1 || count % TILE_SIDE != 0)
+    return false;
+  for (int strip = 0; strip < count / TILE_SIDE; strip++) {
+    from[strip] = window_at(m, v, &at);
+    if (at.x + TILE_SIDE > v->width)
+      return false;
+    for (int i = 0; i < TILE_SIDE; i++)
+      next_window(&at, v);
+  }
+  for (int64_t k = 0; k < blocks; k++)
+    m->place[k] = (tile_place){m->a + k * TILE_ELEMS, 64, blocks * TILE_ELEMS};
+  for (const piece *p = m->piece; p < m->piece + m->pieces; p++)
+    if (p->count == BF16_DEPTH)
+      m->place[p->to / TILE_ELEMS] =
+          (tile_place){from[0] + p->from, v->step_x * (int64_t)sizeof *m->a, from[1] ? from[1] - from[0] : 0};
+  return true;
+}
+
 /* Computes the sums of `count` windows from `at` on into m->c, a row for each position. */
 static void sum_windows(const memory *m, const windows *v, place at, int count) {
   const int64_t blocks = blocks_of(depth_of(v));
+  const bool lines = take_lines(m, v, at, count);
   int row = 0;
   for (int i = 0; i < count; i++, next_window(&at, v)) {
-    const bf16_elem *from = m->frame + at.sample * m->slot + at.y * v->step_y + at.x * v->step_x;
+    const bf16_elem *from = window_at(m, v, &at);
     for (int p = 0; p < v->positions; p++, row++)
-      put_window(m, v, row, from + p / v->side * v->pool_y + p % v->side * v->pool_x);
+      put_window(m, v, row, from + p / v->side * v->pool_y + p % v->side * v->pool_x, !lines);
   }
   HD_SYM(bf16_multiply)
   (&(bf16_product){.a = m->a,
@@ -114,7 +146,8 @@ static void sum_windows(const memory *m, const windows *v, place at, int count) 
                    .c = m->c,
                    .c_row = tiles_of(v->columns) * TILE_SIDE,
                    .rows = row,
-                   .panels = (int)tiles_of(v->columns)});
+                   .panels = (int)tiles_of(v->columns),
+                   .a_place = lines ? m->place : NULL});
 }
 
 /* ---- Frames ---- */

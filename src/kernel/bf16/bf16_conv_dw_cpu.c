@@ -222,8 +222,8 @@ static void store_group(const work *w) {
   const int64_t factors = (int64_t)s->g.window.kh * s->run, across = tiles_of(s->run) * TILE_SIDE;
   for (int co = 0; co < s->g.co; co++)
     for (int ky = 0; ky < s->g.window.kh; ky++)
-      memcpy((float *)w->call->out[0] + ((int64_t)w->group * s->g.co + co) * factors + (int64_t)ky * s->run,
-             w->m.c + (int64_t)co * s->panels * TILE_SIDE + ky * across, (size_t)s->run * sizeof(float));
+      put_sums(w->call, (float *)w->call->out[0] + ((int64_t)w->group * s->g.co + co) * factors + (int64_t)ky * s->run,
+               w->m.c + (int64_t)co * s->panels * TILE_SIDE + ky * across, s->run);
 }
 
 static void dw_group(const hd_call *call, const shape *s, int group) {
@@ -248,11 +248,8 @@ static bool is_of_rows(const hd_geom *g) { return bf16_is_pointwise(g, 0) && (in
 
 static void conv2d_dw(const hd_call *call) {
   const shape s = shape_of(call->g);
-  if (call->out[1]) {
-    hd_call bias = *call;
-    bias.out[0] = NULL;
-    hd_kernels_for(float_kernels(), HD_OP_conv2d_dw, call->g)->run[HD_OP_conv2d_dw](&bias);
-  }
+  if (call->out[1])
+    bias_sums(call, hd_kernels_for(float_kernels(), HD_OP_conv2d_dw, call->g)->run[HD_OP_conv2d_dw]);
   if (call->out[0] && is_of_rows(call->g)) {
     HD_SYM(bf16_dw_of_rows)(call);
     return;
@@ -277,5 +274,6 @@ void HD_SYM(bf16_conv_dw_fill)(hd_kernels *table) {
   table->supports[HD_OP_conv2d_dw] = takes;
   table->run[HD_OP_conv2d_dw] = conv2d_dw;
   table->scratch_bytes[HD_OP_conv2d_dw] = dw_scratch;
+  table->merges[HD_OP_conv2d_dw] = takes;
   table->form[HD_OP_conv2d_dw] = NULL;
 }

@@ -1,7 +1,8 @@
 /* The gradient of a linear layer's weight in bfloat16, formed from activations inside the reduction over shards; see
- * linear_form_cpu.h for the walk over shards and its stack, and bf16.h for the chain.
+ * linear_form_cpu.h for the walk over shards and its stack, and bf16.h for the chain. With AMX bf16_form_amx.c does it
+ * where its scratch allows.
  *
- * Shards have few samples, so this is FMA in registers everywhere. A block is a few outputs by groups along the inputs;
+ * Shards have few samples, so this is FMA in registers. A block is a few outputs by groups along the inputs;
  * samples are rounded once for all outputs: columns of x into a panel, outputs of dy into lines. Where a batch is too
  * large for these they are rounded when they are read. */
 #include "kernel/bf16/bf16_tiles.h"
@@ -194,14 +195,16 @@ static void form_weight(const hd_form *f) {
   }
 }
 
+#if HD_ISA_IS(amx)
+static bool form_by_tiles(const hd_form *f) { return HD_SYM(bf16_form_tiles)(f); }
+#else
+static bool form_by_tiles(const hd_form *f) { return false; }
+#endif
+
 static void form(const hd_form *f) {
   if (f->output > 0)
     float_kernels()->form[HD_OP_linear_dw](f);
-#if HD_ISA_IS(amx)
-  else if (HD_SYM(bf16_form_tiles)(f))
-    return;
-#endif
-  else
+  else if (!form_by_tiles(f))
     form_weight(f);
 }
 
@@ -209,6 +212,7 @@ void HD_SYM(bf16_form_fill)(hd_kernels *table) {
   table->form[HD_OP_linear_dw] = form;
 #if HD_ISA_IS(amx)
   table->form_rows[HD_OP_linear_dw] = TILE_SIDE;
+  table->form_columns[HD_OP_linear_dw] = BF16_FORM_COLUMNS;
   table->form_scratch_bytes[HD_OP_linear_dw] = HD_SYM(bf16_form_scratch);
 #endif
 }

@@ -132,7 +132,7 @@ enum { DW_BLOCKS = 8, DW_ROWS = 2 * TILE_SIDE }; /* of rows at a time; outputs a
 
 typedef struct dw_memory {
   bf16_elem *x, *dy, *a, *b; /* 32 rounded rows of each; all outputs; all inputs */
-  float *c;                  /* some outputs' sums, where rows of the result are no whole panels */
+  float *c; /* some outputs' sums, where rows of the result are no whole panels, or the call adds others' */
 } dw_memory;
 
 static dw_memory dw_layout(const hd_geom *g, char *base, int64_t *bytes) {
@@ -188,27 +188,36 @@ static void put_block(const dw_memory *m, const hd_geom *g, const dw_rows *of, i
                     m->x + (2 * i + 1) * inputs + p * TILE_SIDE);
 }
 
-/* Outputs j to j + rows - 1, over this many blocks of rows. */
-static void multiply_outputs(const dw_memory *m, const hd_call *call, int j, int rows, int64_t blocks, int add) {
+/* Some blocks of rows: whether their sums continue those of others, and are continued. */
+typedef struct dw_run {
+  int64_t blocks;
+  bool add, last;
+} dw_run;
+
+/* Outputs j to j + rows - 1 over a run of blocks. Sums that others continue are in the shard's own slot. */
+static void multiply_outputs(const dw_memory *m, const hd_call *call, int j, int rows, const dw_run *run) {
   const hd_geom *g = call->g;
   const int64_t inputs = tiles_of(g->ci) * TILE_SIDE;
-  float *out = (float *)call->out[0] + (int64_t)j * g->ci;
-  const bool direct = inputs == g->ci;
-  for (int r = 0; r < rows && add && !direct; r++)
-    memcpy(m->c + r * inputs, out + (int64_t)r * g->ci, (size_t)g->ci * sizeof *out);
+  float *out = (float *)call->out[0] + (int64_t)j * g->ci, *own = out + call->merges * call->slot;
+  const bool merges = run->last && call->merges > 0, direct = inputs == g->ci && !merges;
+  for (int r = 0; r < rows && run->add && !direct; r++)
+    memcpy(m->c + r * inputs, own + (int64_t)r * g->ci, (size_t)g->ci * sizeof *own);
   HD_SYM(bf16_multiply)
   (&(bf16_product){.a = m->a + j / TILE_SIDE * DW_BLOCKS * TILE_ELEMS,
                    .b = m->b,
-                   .blocks = blocks,
+                   .blocks = run->blocks,
                    .a_blocks = DW_BLOCKS,
                    .b_blocks = DW_BLOCKS,
-                   .c = direct ? out : m->c,
+                   .c = direct ? own : m->c,
                    .c_row = inputs,
                    .rows = rows,
                    .panels = (int)tiles_of(g->ci),
-                   .add = add});
+                   .add = run->add});
   for (int r = 0; r < rows && !direct; r++)
-    memcpy(out + (int64_t)r * g->ci, m->c + r * inputs, (size_t)g->ci * sizeof *out);
+    if (merges)
+      put_sums(call, out + (int64_t)r * g->ci, m->c + r * inputs, g->ci);
+    else
+      memcpy(own + (int64_t)r * g->ci, m->c + r * inputs, (size_t)g->ci * sizeof *own);
 }
 
 void HD_SYM(bf16_dw_of_rows)(const hd_call *call) {
@@ -217,26 +226,25 @@ void HD_SYM(bf16_dw_of_rows)(const hd_call *call) {
   const dw_memory m = dw_layout(call->g, call->scratch, &bytes);
   tiles_begin();
   for (int64_t n = 0; n < all; n += DW_BLOCKS * BF16_DEPTH) {
-    const int64_t blocks = fewest(DW_BLOCKS, blocks_of(all - n));
-    for (int64_t k = 0; k < blocks; k++) {
+    const dw_run run = {fewest(DW_BLOCKS, blocks_of(all - n)), n > 0, n + DW_BLOCKS * BF16_DEPTH >= all};
+    for (int64_t k = 0; k < run.blocks; k++) {
       const dw_rows rows = rows_from(call, n + k * BF16_DEPTH);
       put_block(&m, call->g, &rows, k);
     }
     for (int j = 0; j < call->g->co; j += DW_ROWS)
-      multiply_outputs(&m, call, j, least(DW_ROWS, call->g->co - j), blocks, n > 0);
+      multiply_outputs(&m, call, j, least(DW_ROWS, call->g->co - j), &run);
   }
   tiles_end();
 }
 
 static void linear_dw(const hd_call *call) {
-  if (call->out[1]) {
-    hd_call bias = *call;
-    bias.out[0] = NULL;
-    float_kernels()->run[HD_OP_linear_dw](&bias);
-  }
+  if (call->out[1])
+    bias_sums(call, float_kernels()->run[HD_OP_linear_dw]);
   if (call->out[0])
     HD_SYM(bf16_dw_of_rows)(call);
 }
+
+static int always(const hd_geom *g) { return 1; }
 
 void HD_SYM(bf16_linear_fill)(hd_kernels *table) {
   table->run[HD_OP_linear] = linear;
@@ -249,5 +257,6 @@ void HD_SYM(bf16_linear_fill)(hd_kernels *table) {
   table->packed_elems[HD_OP_linear_dx] = dx_packed;
   table->pack[HD_OP_linear_dx] = dx_pack;
   table->run[HD_OP_linear_dw] = linear_dw;
+  table->merges[HD_OP_linear_dw] = always;
   table->scratch_bytes[HD_OP_linear_dw] = HD_SYM(bf16_dw_of_rows_scratch);
 }

@@ -39,7 +39,8 @@ G16 void run_tiles(const bf16_product *p, tile_sums to, const bf16_elem *a, cons
   }
   for (int64_t k = 0; k < p->blocks; k++, a += TILE_ELEMS, b += TILE_ELEMS) {
     const bf16_elem *const tile = p->b_tile ? p->b_tile[k] : b;
-    _tile_loadd(4, a, 64);
+    const tile_place rows = p->a_place ? p->a_place[k] : (tile_place){a, 64, a_strip};
+    _tile_loadd(4, rows.at, rows.line);
     _tile_loadd(6, tile, b_line);
     _tile_dpbf16ps(0, 4, 6);
     if (panels > 1) {
@@ -47,7 +48,7 @@ G16 void run_tiles(const bf16_product *p, tile_sums to, const bf16_elem *a, cons
       _tile_dpbf16ps(1, 4, 7);
     }
     if (strips > 1) {
-      _tile_loadd(5, a + a_strip, 64);
+      _tile_loadd(5, rows.at + rows.next, rows.line);
       _tile_dpbf16ps(2, 5, 6);
     }
     if (strips > 1 && panels > 1)
@@ -183,6 +184,7 @@ void HD_SYM(bf16_multiply)(const bf16_product *p) {
     run.a = p->a + k * TILE_ELEMS;
     run.b = p->b_tile ? NULL : p->b + k * TILE_ELEMS;
     run.b_tile = p->b_tile ? p->b_tile + k : NULL;
+    run.a_place = p->a_place ? p->a_place + k : NULL;
     run.add = p->add || k > 0;
     multiply_run(&run);
   }

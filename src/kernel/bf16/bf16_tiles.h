@@ -38,6 +38,12 @@ static inline int64_t packed_floats(int64_t elems) {
   return elems * (int64_t)sizeof(bf16_elem) / (int64_t)sizeof(float);
 }
 
+/* Where a tile of A lies: its first row, the bytes from a row to the next, the elements to the second strip's. */
+typedef struct tile_place {
+  const bf16_elem *at;
+  int64_t line, next;
+} tile_place;
+
 /* C: rows x 16 * panels floats, rows `c_row` apart. `blocks` of the depth are multiplied; the strips and panels have
  * `a_blocks` and `b_blocks` in all. add: C continues its chains, which otherwise begin at +0. Writes no other rows. */
 typedef struct bf16_product {
@@ -46,6 +52,9 @@ typedef struct bf16_product {
   float *c;
   int64_t c_row;
   int rows, panels, add;
+
+  /* With AMX: for up to two strips whose tiles are not all stored: each block's. NULL: they are. */
+  const tile_place *a_place;
 
   /* With AMX: for up to two panels whose tiles are not stored: a tile's first row for each block, its rows `b_line`
    * bytes apart, and the second panel `b_panel` elements behind the first. NULL: none. */
@@ -71,32 +80,62 @@ int64_t HD_SYM(bf16_slab_bytes)(int64_t depth);
 void HD_SYM(bf16_dw_of_rows)(const hd_call *call);
 int64_t HD_SYM(bf16_dw_of_rows_scratch)(const hd_geom *g);
 
-#if HD_ISA_IS(amx)
-/* Forms a gradient by tiles; false: the batch is too large for the scratch. */
-bool HD_SYM(bf16_form_tiles)(const hd_form *f);
-int64_t HD_SYM(bf16_form_scratch)(const hd_geom *g, int64_t rows);
-#endif
-
 /* Around a kernel's products: sets the tile registers' shape, and releases the tiles, which would otherwise be saved
- * whenever a thread sleeps. */
+ * whenever a thread sleeps. Registers 4 and 5 are of A, 6 and 7 of B, the others of sums. */
 #if HD_ISA_IS(amx)
-static inline void tiles_begin(void) {
+/* Tiles whose depth is so many pairs, of at most 16. */
+static inline void tiles_begin_of(int pairs) {
   struct __attribute__((packed)) {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
   } shape = {.palette = 1};
   for (int i = 0; i < 8; i++) {
-    shape.rows[i] = TILE_SIDE;
-    shape.row_bytes[i] = 64;
+    shape.rows[i] = (uint8_t)(i < 6 ? TILE_SIDE : pairs);
+    shape.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? 4 * pairs : 64);
   }
   _tile_loadconfig(&shape);
 }
+static inline void tiles_begin(void) { tiles_begin_of(BF16_DEPTH / 2); }
 static inline void tiles_end(void) { _tile_release(); }
 #else
 static inline void tiles_begin(void) {}
 static inline void tiles_end(void) {}
 #endif
+
+#if HD_ISA_IS(amx)
+/* The most columns of a rectangle: of more, 16 rows would not fit the executor's tiles. */
+enum { BF16_FORM_COLUMNS = 3072 };
+
+/* Forms the gradient of a linear layer's weight by tiles; false: the batch is too large for the scratch. */
+bool HD_SYM(bf16_form_tiles)(const hd_form *f);
+int64_t HD_SYM(bf16_form_scratch)(const hd_geom *g, int64_t rows);
+#endif
+
+/* Writes sums of a shard, after the call's additions; from: their elements, any place but `out`. */
+G16 void put_sums(const hd_call *call, float *out, const float *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16) {
+    g16 sum = g16_load_some(from + i, count - i);
+    for (int64_t m = call->merges; m-- > 0;) {
+      const float *left = out + m * call->slot + i;
+      g16_fetch(left);
+      sum = g16_add(g16_load_some(left, count - i), sum);
+    }
+    g16_store_some(out + i, sum, count - i);
+  }
+}
+
+/* The gradient of the bias, of the float kernel `run`. */
+static inline void bias_sums(const hd_call *call, hd_run_fn *run) {
+  hd_call bias = *call;
+  float *const out = call->out[1], *const own = out + call->merges * call->slot;
+  bias.out[0] = NULL;
+  bias.out[1] = own;
+  bias.merges = 0;
+  run(&bias);
+  if (call->merges > 0)
+    put_sums(call, out, own, call->g->co);
+}
 
 /* The float kernels of this instruction set, which compute the gradients of biases. */
 #if HD_ISA_IS(amx)

@@ -175,6 +175,7 @@ hd_status hd__recorder_init(hd_recorder *r, hd_ctx *ctx, hd_plan *plan, const hd
     r->run[i] = plan->calls[i].run;
     r->run_outputs[i] = plan->calls[i].run_outputs;
     plan->calls[i].run = run;
+    plan->calls[i].merges = false; /* each shard's sums are recorded */
     plan->calls[i].run_outputs = r->run_outputs[i] ? run_outputs : NULL;
   }
   return HD_OK;

@@ -103,6 +103,7 @@ static void leave_out_op(hd_kernels *table, const hd_kernels *plain, hd_op op) {
   table->form_columns[op] = plain->form_columns[op];
   table->form_rows[op] = plain->form_rows[op];
   table->form_scratch_bytes[op] = plain->form_scratch_bytes[op];
+  table->merges[op] = plain->merges[op];
   table->run_outputs[op] = plain->run_outputs[op];
   table->scratch_bytes[op] = plain->scratch_bytes[op];
   table->packed_elems[op] = plain->packed_elems[op];
