@@ -286,9 +286,8 @@ static void pack_updated(const thread_at *at, run *r, int64_t j1) {
 }
 
 /* The tile has the new weights of whole rows. */
-static void pack_tile(const thread_at *at, run *r, const tile *t) {
+static void pack_tile(const thread_at *at, const run *r, const tile *t) {
   pack_rows_of(at, r->param, at->thread->tile - t->j0 * r->columns, t->j0, t->j1);
-  r->packed = t->j1;
 }
 
 /* How the deferred gradient of a run is divided into tiles: parts of `width` columns, so many rows at a time; where the
