@@ -386,7 +386,21 @@ static void sum_squares_of_chunks(const thread_at *at) {
   }
 }
 
-/* The outputs of a thread's rows of the weight, for this host's samples of the micro-batch. */
+/* A thread's share of a weight's outputs, in whole chunks of rows. It is not what the thread updates, which may be all
+ * of one weight and nothing of another; of a weight that is most of a network it is nearly the same. */
+static void take_outputs(call_rows *rows, const thread_at *at, const hd_plan_param *weight) {
+  const hd_exec_cpu *exec = at->exec;
+  const hd_chunk *chunk = exec->plan->chunks + weight->first_chunk;
+  int begin, end;
+  hd__exec_threads_of_stage(&begin, &end, exec, exec->exchange.host, 0);
+  const int32_t *speed = exec->division.speed ? exec->division.speed + begin : NULL;
+  const int64_t lo = hd__tree_share(weight->chunks, speed, end - begin, at->index - begin),
+                hi = hd__tree_share(weight->chunks, speed, end - begin, at->index - begin + 1);
+  rows->j0 = lo < hi ? (int32_t)chunk[lo].j0 : 0;
+  rows->j1 = lo < hi ? (int32_t)chunk[hi - 1].j1 : 0;
+}
+
+/* A thread's share of the outputs, for this host's samples of the micro-batch. */
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   const hd_plan_call *call = &plan->calls[phase->call0];
@@ -395,16 +409,12 @@ void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   hd__exec_gather(at, phase - 1);
   if (row0 == row1 || !hd__exec_needs(at, call))
     return;
-  run r;
-  for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
-    if (plan->params[r.param].offset != call->in[1].offset)
-      continue; /* another parameter than the weight */
-    call_rows rows = hd__exec_rows(at, row1 - row0, row0, at->layout->first + row0);
-    rows.j0 = r.j0;
-    rows.j1 = r.j1;
-    hd__exec_call(at, call, &rows);
-    hd__trace_leaf(at->thread->track, HD_SLICE_CALL, call->node);
-  }
+  call_rows rows = hd__exec_rows(at, row1 - row0, row0, at->layout->first + row0);
+  take_outputs(&rows, at, &plan->params[plan->graph->values[plan->graph->nodes[call->node].in[1]].param]);
+  if (rows.j0 == rows.j1)
+    return;
+  hd__exec_call(at, call, &rows);
+  hd__trace_leaf(at->thread->track, HD_SLICE_CALL, call->node);
 }
 
 void hd__exec_whole(const thread_at *at, const hd_phase *phase) {

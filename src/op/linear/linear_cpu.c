@@ -14,8 +14,9 @@
 
 enum { ROWS = LINEAR_ROWS, OUTS = LINEAR_OUTS };
 
-/* A slab: 640 KB of weights, and at most as many blocks as there is room to store chains for. */
-enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32 };
+/* A slab: 640 KB of weights, and at most as many blocks as there is room to store chains for. From FETCH_ELEMS weights
+ * on, 2 MB, the next slab is not in a core's caches yet. */
+enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32, FETCH_ELEMS = 512 << 10 };
 
 /* Some outputs of some samples, for one part of the columns: rows of x, w and y from the first one on. */
 typedef struct block {
@@ -25,7 +26,11 @@ typedef struct block {
   int columns;        /* of x and w; whole rows of w, `ld` apart */
   int k0, k1;         /* the part's */
   g16 (*saved)[OUTS]; /* chains of an earlier part, per sample */
+  const float *next;  /* weights that are fetched meanwhile, so many elements further in each step; 0: none are */
+  int ahead;
 } block;
+
+static inline int64_t steps_of(const block *b) { return (b->k1 - b->k0) / 16; }
 
 /* One lane range of the chains: a whole group, or the tail under a mask. A masked lane keeps its chain untouched:
  * adding 0 * 0 would turn a -0 into +0. */
@@ -57,8 +62,8 @@ G16 void trees(float *y, const g16 *acc, int outs) {
       y[o] = g16_tree(acc[o]);
 }
 
-/* Both counts are constants where this is inlined. */
-G16 void run_block(const block *b, int rows, int outs) {
+/* The counts, and whether weights are fetched, are constants where this is inlined. */
+G16 void run_block(const block *b, int rows, int outs, int fetches) {
   const block at = *b;
   g16 acc[ROWS][OUTS];
   UNROLL
@@ -67,8 +72,11 @@ G16 void run_block(const block *b, int rows, int outs) {
   for (int o = 0; o < outs; o++)
     acc[r][o] = at.k0 == 0 ? g16_zero() : at.saved[r][o];
   int k = at.k0;
-  for (; k + 16 <= at.k1; k += 16)
+  for (const float *next = at.next; k + 16 <= at.k1; k += 16, next += at.ahead) {
+    if (fetches)
+      g16_fetch_to_l2(next);
     step(acc, &at, k, 16, rows, outs);
+  }
   if (k < at.k1)
     step(acc, &at, k, at.k1 - k, rows, outs);
   UNROLL
@@ -83,50 +91,57 @@ G16 void run_block(const block *b, int rows, int outs) {
 }
 
 /* The slab's outputs for one block of samples and one part of the columns. */
-G16 void run_part(block b, g16 (*saved)[ROWS][OUTS], int rows, int outs) {
+G16 void run_part(block b, g16 (*saved)[ROWS][OUTS], int rows, int outs, int fetches) {
   for (; outs > 0; saved++) {
     b.saved = *saved;
     const int now = outs >= OUTS ? OUTS : outs >= 2 ? 2 : 1;
     if (outs >= OUTS)
-      run_block(&b, rows, OUTS);
+      run_block(&b, rows, OUTS, fetches);
     else if (OUTS > 2 && outs >= 2)
-      run_block(&b, rows, 2);
+      run_block(&b, rows, 2, fetches);
     else
-      run_block(&b, rows, 1);
+      run_block(&b, rows, 1, fetches);
     outs -= now;
     b.y += now;
     b.w += (int64_t)now * b.columns;
+    b.next += steps_of(&b) * b.ahead;
   }
 }
 
 /* A block of samples and a slab of outputs. */
-G16 void run_rows(const block *first, int rows, int outs) {
+G16 void run_rows(const block *first, int rows, int outs, int fetches) {
   const int columns = first->columns, parts = (columns + PART_COLUMNS - 1) / PART_COLUMNS;
   const int width = ((columns + parts - 1) / parts + 15) / 16 * 16;
   g16 saved[SLAB_BLOCKS + 1][ROWS][OUTS];
   block b = *first;
   for (b.k0 = 0; b.k0 < columns; b.k0 = b.k1) {
     b.k1 = b.k0 + width < columns ? b.k0 + width : columns;
-    run_part(b, saved, rows, outs);
+    run_part(b, saved, rows, outs, fetches);
+    b.next += steps_of(&b) * b.ahead * ((outs + OUTS - 1) / OUTS);
   }
 }
 
 #define RUN_ROWS(count)                                                                                                \
   case count:                                                                                                          \
-    if (count <= ROWS)                                                                                                 \
-      run_rows(&b, count, outs);                                                                                       \
+    if (count <= ROWS && b.ahead)                                                                                      \
+      run_rows(&b, count, outs, 1);                                                                                    \
+    else if (count <= ROWS)                                                                                            \
+      run_rows(&b, count, outs, 0);                                                                                    \
     break
 
-/* All samples, in blocks as even as they can be, and a slab of outputs. */
-static void run_slab(const hd_call *call, int j, int outs) {
+/* All samples, in blocks as even as they can be, and a slab of outputs. fetches: the next slab's weights are fetched
+ * meanwhile, a share of them by each block of samples. */
+static void run_slab(const hd_call *call, int j, int outs, bool fetches) {
   block b = {.x = call->in[0],
              .w = (const float *)call->in[1] + (int64_t)j * call->g->ci,
              .y = (float *)call->out[0] + j,
              .x_stride = call->in_stride[0],
              .y_stride = call->out_stride[0],
              .columns = call->g->ci};
-  int64_t left = call->rows;
-  for (int64_t blocks = (left + ROWS - 1) / ROWS; blocks > 0; blocks--) {
+  int64_t left = call->rows, blocks = (left + ROWS - 1) / ROWS;
+  b.next = b.w + (int64_t)outs * b.columns;
+  b.ahead = fetches && blocks > 1 ? (int)((16 * OUTS + blocks - 1) / blocks) : 0;
+  for (; blocks > 0; blocks--) {
     const int rows = (int)((left + blocks - 1) / blocks);
     switch (rows) {
       RUN_ROWS(1);
@@ -138,6 +153,7 @@ static void run_slab(const hd_call *call, int j, int outs) {
     }
     b.x += rows * b.x_stride;
     b.y += rows * b.y_stride;
+    b.next += (int64_t)b.columns / 16 * b.ahead * ((outs + OUTS - 1) / OUTS);
     left -= rows;
   }
 }
@@ -155,8 +171,9 @@ static void linear_outputs(const hd_call *call, int32_t j0, int32_t j1) {
   const float *bias = call->in[2] ? (const float *)call->in[2] + j0 : NULL;
   const int fitting = SLAB_ELEMS / call->g->ci / OUTS;
   const int slab = OUTS * (fitting > SLAB_BLOCKS ? SLAB_BLOCKS : fitting > 0 ? fitting : 1);
+  const bool large = (int64_t)(j1 - j0) * call->g->ci >= FETCH_ELEMS;
   for (int j = j0; j < j1; j += slab)
-    run_slab(call, j, j1 - j < slab ? j1 - j : slab);
+    run_slab(call, j, j1 - j < slab ? j1 - j : slab, large && j + slab < j1);
   for (int64_t n = 0; n < call->rows && (bias || call->g->relu); n++)
     finish_row(out_row(call, 0, n) + j0, bias, j1 - j0, call->g->relu);
 }
