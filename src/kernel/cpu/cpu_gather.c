@@ -23,7 +23,11 @@ G16 g16 scaled_pixels(const uint8_t *plane, int64_t i, int64_t count, float scal
 }
 
 static void gather_plane(float *out, const uint8_t *pixels, int64_t plane, float scale, float shift) {
-  for (int64_t i = 0; i < plane; i += 16)
+  const g16 by = g16_all(scale), plus = g16_all(shift);
+  int64_t i = 0;
+  for (; i + 16 <= plane; i += 16)
+    g16_store(out + i, g16_fma(g16_from_u8(pixels + i), by, plus));
+  if (i < plane)
     g16_store_some(out + i, scaled_pixels(pixels, i, plane, scale, shift), plane - i);
 }
 
