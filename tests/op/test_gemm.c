@@ -1,5 +1,6 @@
 /* Products of matrices, every table against the reference bit for bit: sides of one, of whole groups and beside them,
- * sums longer than a part, operands upright, turned and scattered. Inputs end where their memory does. */
+ * sums longer than a part, operands upright, turned and scattered, rows of b far from each other, for few and for many
+ * rows of a. Inputs end where their memory does. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48,9 +49,16 @@ typedef struct product {
 
 static product make_product(uint32_t seed) {
   random_stream random = {.seed = seed};
-  const int64_t m = seed % 24 ? side(&random, 90) : 1025 + seed, n = side(&random, 150);
-  const int64_t k = side(&random, seed % 8 ? 200 : 1200);
-  const layout a = lay_out(&random, m, k), b = lay_out(&random, k, n);
+  const bool far = seed % 40 == 7;
+  int64_t m = seed % 24 ? side(&random, 90) : 1025 + seed;
+  const int64_t n = side(&random, 150);
+  int64_t k = side(&random, seed % 8 ? 200 : 1200);
+  if (far)
+    m = seed % 80 == 7 ? 14 : 301, k = 500 + seed;
+  const layout a = lay_out(&random, m, k);
+  layout b = lay_out(&random, k, n);
+  if (far)
+    b = (layout){.row = n + 1100, .column = 1, .elems = (k - 1) * (n + 1100) + n};
   product p = {.a = some_floats(&random, a.elems), .b = some_floats(&random, b.elems)};
   p.g = (hd_gemm){.m = m,
                   .n = n,

@@ -17,9 +17,13 @@
 enum { GROUPS = GEMM_GROUPS, FILL = GEMM_FILL };
 enum { MAX_ROWS = 12, WIDTH = 16 * GROUPS, PART_STEPS = 384, SLAB_ROWS = 384 };
 
-/* Rows of b that lie a page or so apart share few sets of the caches, and no processor fetches them ahead: from this
- * distance and size on parts are shorter, and the next panel's rows are fetched while this one's are used. */
-enum { FAR_STEP = 256, FAR_ELEMS = 512 << 10, FAR_STEPS = 128 };
+/* Rows of b that lie a page or so apart share few sets of the caches, and no processor fetches them ahead. From this
+ * distance and size on a panel's part is copied together where many rows of a use it; where few do, parts are shorter,
+ * and the next panel's rows are fetched while this one's are used. */
+enum { FAR_STEP = 256, FAR_ELEMS = 512 << 10, FAR_STEPS = 128, COPY_ROWS = 256 };
+
+/* How b is read. */
+typedef enum reading { IN_PLACE, FETCHED_AHEAD, COPIED } reading;
 
 /* One panel of c for one part of the sum. */
 typedef struct panel {
@@ -203,9 +207,9 @@ static void copy_together(float *to, const hd_gemm *g, const panel *p) {
         to[s * width + j] = p->b[s * p->b_step + j * g->b_column];
 }
 
-static void run_part(const hd_gemm *g, panel *p) {
+static void run_part(const hd_gemm *g, panel *p, reading how) {
   _Alignas(64) float copy[PART_STEPS * WIDTH];
-  if (g->b_column != 1 || (p->left < 16 && !MASKS_ARE_FREE)) {
+  if (how == COPIED || (p->left < 16 && !MASKS_ARE_FREE)) {
     copy_together(copy, g, p);
     p->b = copy;
     p->b_step = 16 * p->groups;
@@ -214,7 +218,7 @@ static void run_part(const hd_gemm *g, panel *p) {
 }
 
 /* Rows i .. i + rows - 1, steps s .. s + steps - 1 of their sums. */
-static void run_steps(const hd_gemm *g, bool far, int64_t i, int64_t rows, int64_t s, int64_t steps) {
+static void run_steps(const hd_gemm *g, reading how, int64_t i, int64_t rows, int64_t s, int64_t steps) {
   const int64_t all = (g->n + 15) / 16;
   int64_t group = 0;
   for (int64_t panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
@@ -237,22 +241,29 @@ static void run_steps(const hd_gemm *g, bool far, int64_t i, int64_t rows, int64
                .ahead = last         ? b
                         : panels > 1 ? b + 16 * groups * g->b_column
                                      : g->b + (s + steps) * g->b_step,
-               .ahead_step = far && !last ? g->b_step : 0};
-    run_part(g, &p);
+               .ahead_step = how == FETCHED_AHEAD && !last ? g->b_step : 0};
+    run_part(g, &p, how);
     group += groups;
   }
+}
+
+static reading reading_of(const hd_gemm *g, int64_t rows) {
+  const bool far = g->b_step >= FAR_STEP && g->k * g->b_step >= FAR_ELEMS && rows > MAX_ROWS;
+  if (g->b_column != 1 || (far && rows >= COPY_ROWS))
+    return COPIED;
+  return far ? FETCHED_AHEAD : IN_PLACE;
 }
 
 void HD_SYM(gemm)(const hd_gemm *g) {
   int64_t i = 0;
   for (int64_t slabs = (g->m + SLAB_ROWS - 1) / SLAB_ROWS; slabs > 0; slabs--) {
     const int64_t rows = (g->m - i + slabs - 1) / slabs;
-    const bool far = g->b_column == 1 && g->b_step >= FAR_STEP && g->k * g->n >= FAR_ELEMS && rows > MAX_ROWS;
-    const int64_t most = far ? FAR_STEPS : PART_STEPS;
+    const reading how = reading_of(g, rows);
+    const int64_t most = how == FETCHED_AHEAD ? FAR_STEPS : PART_STEPS;
     int64_t s = 0;
     for (int64_t parts = (g->k + most - 1) / most; parts > 0; parts--) {
       const int64_t steps = (g->k - s + parts - 1) / parts;
-      run_steps(g, far, i, rows, s, steps);
+      run_steps(g, how, i, rows, s, steps);
       s += steps;
     }
     i += rows;
