@@ -173,7 +173,7 @@ typedef struct hd_chunk {
 
 typedef enum hd_phase_kind {
   HD_PHASE_SHARDS,        /* run a segment's calls for every shard */
-  HD_PHASE_OUTPUTS,       /* run a segment's one call for every chunk of its weight: its outputs for all samples */
+  HD_PHASE_OUTPUTS,       /* run a segment's one call, whose outputs threads share, for all samples */
   HD_PHASE_WHOLE,         /* one thread runs a segment's one call for all samples: the loss of the program */
   HD_PHASE_REDUCE_UPDATE, /* per chunk: reduce, update */
   HD_PHASE_REDUCE_NORM,   /* per chunk: reduce, keep the gradient, sum its squares */

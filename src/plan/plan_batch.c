@@ -67,9 +67,10 @@ static bool is_formed(const hd_plan *plan, int param) {
 }
 
 /* Whether threads divide a node by its outputs instead of by its samples, at the price of two barriers: each thread
- * computes the outputs of the weights that it updates, so that only that thread reads them. All threads read the input
- * instead, which forming the weight's gradient needs anyway, and the outputs of all threads. It pays for large weights
- * with fewer samples than columns, unless the input's gradient reads all weights in every thread. */
+ * computes a share of the outputs and reads only its share of the weights: in a network of one large weight, those that
+ * it updates. All threads read the input instead, which forming the weight's gradient needs anyway, and the outputs of
+ * all threads. It pays for large weights with fewer samples than columns, unless the input's gradient reads all weights
+ * in every thread. */
 static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings *settings) {
   enum { WORTH_A_BARRIER = 16384 };
   const hd_node *node = &plan->graph->nodes[index];

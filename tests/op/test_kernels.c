@@ -354,6 +354,7 @@ static const struct {
      2},
     {{.ci = 120, .hi = 3, .wi = 45, .co = 40, .attention = {.heads = 1, .key_heads = 1}}, 1},
     {{.ci = 1600, .co = 128}, 12},
+    {{.ci = 1040, .co = 603}, 40},
     {{.ci = 784, .co = 10}, 64},
     {{.ci = 328, .hi = 3, .wi = 50, .co = 103, .window = {.kh = 1, .kw = 1}}, 2},
     {{.ci = 128, .co = 10}, 37},

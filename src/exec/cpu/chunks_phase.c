@@ -396,8 +396,8 @@ static void take_outputs(call_rows *rows, const thread_at *at, const hd_plan_par
   const int32_t *speed = exec->division.speed ? exec->division.speed + begin : NULL;
   const int64_t lo = hd__tree_share(weight->chunks, speed, end - begin, at->index - begin),
                 hi = hd__tree_share(weight->chunks, speed, end - begin, at->index - begin + 1);
-  rows->j0 = lo < hi ? (int32_t)chunk[lo].j0 : 0;
-  rows->j1 = lo < hi ? (int32_t)chunk[hi - 1].j1 : 0;
+  rows->j0 = lo < hi ? chunk[lo].j0 : 0;
+  rows->j1 = lo < hi ? chunk[hi - 1].j1 : 0;
 }
 
 /* A thread's share of the outputs, for this host's samples of the micro-batch. */

@@ -6,8 +6,8 @@
  * that an element's chain is the same for any shape and part. Rows and panels are divided evenly: blocks differ by
  * one row at most.
  *
- * Columns of b that are not contiguous are first transposed, a panel's part at a time; so is a short last group
- * where masks are expensive. */
+ * Columns of b that are not contiguous are first transposed, a panel's part at a time. A part is also copied where rows
+ * of b lie far apart and many rows of a use it, and where its last group is short and masks are expensive. */
 #include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
@@ -20,7 +20,7 @@ enum { MAX_ROWS = 12, WIDTH = 16 * GROUPS, PART_STEPS = 384, SLAB_ROWS = 384 };
 /* Rows of b that lie a page or so apart share few sets of the caches, and no processor fetches them ahead. From this
  * distance and size on a panel's part is copied together where many rows of a use it; where few do, parts are shorter,
  * and the next panel's rows are fetched while this one's are used. */
-enum { FAR_STEP = 256, FAR_ELEMS = 512 << 10, FAR_STEPS = 128, COPY_ROWS = 256 };
+enum { FAR_STEP = 256, FAR_ELEMS = 512 << 10, FAR_STEPS = 128, COPY_ROWS = 512 };
 
 /* How b is read. */
 typedef enum reading { IN_PLACE, FETCHED_AHEAD, COPIED } reading;
@@ -96,7 +96,7 @@ G16 void block(const panel *p, int64_t i, int rows, int groups) {
   begin(acc, p, c, rows, groups);
   if (p->ahead_step > 0)
     for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step, ahead += p->ahead_step) {
-      __builtin_prefetch(ahead, 0, 2);
+      g16_fetch_to_l2(ahead);
       step(acc, a, a_row, b, left, rows, groups);
     }
   else
@@ -249,7 +249,7 @@ static void run_steps(const hd_gemm *g, reading how, int64_t i, int64_t rows, in
 
 static reading reading_of(const hd_gemm *g, int64_t rows) {
   const bool far = g->b_step >= FAR_STEP && g->k * g->b_step >= FAR_ELEMS && rows > MAX_ROWS;
-  if (g->b_column != 1 || (far && rows >= COPY_ROWS))
+  if (g->b_column != 1 || (far && g->m >= COPY_ROWS))
     return COPIED;
   return far ? FETCHED_AHEAD : IN_PLACE;
 }

@@ -26,8 +26,8 @@ typedef struct block {
   int columns;        /* of x and w; whole rows of w, `ld` apart */
   int k0, k1;         /* the part's */
   g16 (*saved)[OUTS]; /* chains of an earlier part, per sample */
-  const float *next;  /* weights that are fetched meanwhile, so many elements further in each step; 0: none are */
-  int ahead;
+  const float *next;  /* weights that are fetched meanwhile, */
+  int ahead;          /* so many elements further in each step; 0: none are */
 } block;
 
 static inline int64_t steps_of(const block *b) { return (b->k1 - b->k0) / 16; }
@@ -63,7 +63,7 @@ G16 void trees(float *y, const g16 *acc, int outs) {
 }
 
 /* The counts, and whether weights are fetched, are constants where this is inlined. */
-G16 void run_block(const block *b, int rows, int outs, int fetches) {
+G16 void run_block(const block *b, int rows, int outs, bool fetches) {
   const block at = *b;
   g16 acc[ROWS][OUTS];
   UNROLL
@@ -91,7 +91,7 @@ G16 void run_block(const block *b, int rows, int outs, int fetches) {
 }
 
 /* The slab's outputs for one block of samples and one part of the columns. */
-G16 void run_part(block b, g16 (*saved)[ROWS][OUTS], int rows, int outs, int fetches) {
+G16 void run_part(block b, g16 (*saved)[ROWS][OUTS], int rows, int outs, bool fetches) {
   for (; outs > 0; saved++) {
     b.saved = *saved;
     const int now = outs >= OUTS ? OUTS : outs >= 2 ? 2 : 1;
@@ -109,7 +109,7 @@ G16 void run_part(block b, g16 (*saved)[ROWS][OUTS], int rows, int outs, int fet
 }
 
 /* A block of samples and a slab of outputs. */
-G16 void run_rows(const block *first, int rows, int outs, int fetches) {
+G16 void run_rows(const block *first, int rows, int outs, bool fetches) {
   const int columns = first->columns, parts = (columns + PART_COLUMNS - 1) / PART_COLUMNS;
   const int width = ((columns + parts - 1) / parts + 15) / 16 * 16;
   g16 saved[SLAB_BLOCKS + 1][ROWS][OUTS];
@@ -124,13 +124,16 @@ G16 void run_rows(const block *first, int rows, int outs, int fetches) {
 #define RUN_ROWS(count)                                                                                                \
   case count:                                                                                                          \
     if (count <= ROWS && b.ahead)                                                                                      \
-      run_rows(&b, count, outs, 1);                                                                                    \
+      run_rows(&b, count, outs, true);                                                                                 \
     else if (count <= ROWS)                                                                                            \
-      run_rows(&b, count, outs, 0);                                                                                    \
+      run_rows(&b, count, outs, false);                                                                                \
     break
 
-/* All samples, in blocks as even as they can be, and a slab of outputs. fetches: the next slab's weights are fetched
- * meanwhile, a share of them by each block of samples. */
+/* What each step fetches at most: a line. */
+enum { LINE = 16 };
+
+/* All samples, in blocks as even as they can be, and a slab of outputs. fetches: each block of samples also fetches a
+ * share of the next slab's weights, until all are. */
 static void run_slab(const hd_call *call, int j, int outs, bool fetches) {
   block b = {.x = call->in[0],
              .w = (const float *)call->in[1] + (int64_t)j * call->g->ci,
@@ -138,10 +141,13 @@ static void run_slab(const hd_call *call, int j, int outs, bool fetches) {
              .x_stride = call->in_stride[0],
              .y_stride = call->out_stride[0],
              .columns = call->g->ci};
-  int64_t left = call->rows, blocks = (left + ROWS - 1) / ROWS;
+  const int64_t all = (call->rows + ROWS - 1) / ROWS, even = (LINE * OUTS + all - 1) / all;
+  const int ahead = even < LINE ? (int)even : LINE;
+  const int64_t share = (int64_t)b.columns / 16 * ahead * ((outs + OUTS - 1) / OUTS);
+  int64_t left = call->rows, unfetched = fetches && all > 1 ? (int64_t)outs * b.columns : 0;
   b.next = b.w + (int64_t)outs * b.columns;
-  b.ahead = fetches && blocks > 1 ? (int)((16 * OUTS + blocks - 1) / blocks) : 0;
-  for (; blocks > 0; blocks--) {
+  for (int64_t blocks = all; blocks > 0; blocks--, unfetched -= share) {
+    b.ahead = unfetched > 0 ? ahead : 0;
     const int rows = (int)((left + blocks - 1) / blocks);
     switch (rows) {
       RUN_ROWS(1);
@@ -153,7 +159,7 @@ static void run_slab(const hd_call *call, int j, int outs, bool fetches) {
     }
     b.x += rows * b.x_stride;
     b.y += rows * b.y_stride;
-    b.next += (int64_t)b.columns / 16 * b.ahead * ((outs + OUTS - 1) / OUTS);
+    b.next += share;
     left -= rows;
   }
 }
