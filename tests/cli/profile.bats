@@ -41,6 +41,16 @@ load cli
   [ "$second" -eq $((2 * first)) ]
 }
 
+@test "threads share a first layer whose weights one of them owns" {
+  printf '%s\n' 'model: two' 'input: [1, 28, 28]' 'layers:' '  - flat: {op: flatten}' \
+    '  - fc1: {op: linear, out: 300}' '  - relu: {op: relu}' '  - fc2: {op: linear, out: 1200}' \
+    '  - fc3: {op: linear, out: 10}' >two.yaml
+  "$HEDDLE" train --model two.yaml --data digits --threads 2 --max-steps 2 --profile p.json >out
+  for thread in 1 2; do
+    [ "$(grep '"name": "fc1 forward"' p.json | grep -c "\"tid\": $thread\b")" = 2 ]
+  done
+}
+
 @test "HEDDLE_LOG has a line for each event, with time, rank and thread, and changes nothing" {
   "$HEDDLE" train $TINY --max-steps 4 --threads 2 --workers 1 --save-every 2 --out plain >out 2>err
   [ ! -s err ]
