@@ -54,7 +54,7 @@ static product make_product(uint32_t seed) {
   const int64_t n = side(&random, 150);
   int64_t k = side(&random, seed % 8 ? 200 : 1200);
   if (far)
-    m = seed % 80 == 7 ? 14 : 301, k = 500 + seed;
+    m = seed % 80 == 7 ? 14 : 600, k = 500 + seed;
   const layout a = lay_out(&random, m, k);
   layout b = lay_out(&random, k, n);
   if (far)

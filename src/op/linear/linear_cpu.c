@@ -23,7 +23,7 @@ typedef struct block {
   const float *x, *w;
   float *y;
   int64_t x_stride, y_stride;
-  int columns;        /* of x and w; whole rows of w, `ld` apart */
+  int columns;        /* of x and w; rows of w are contiguous */
   int k0, k1;         /* the part's */
   g16 (*saved)[OUTS]; /* chains of an earlier part, per sample */
   const float *next;  /* weights that are fetched meanwhile, */
