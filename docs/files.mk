@@ -49,8 +49,9 @@ EXTRA_DIST += docs/add-a-command.md docs/add-a-data-format.md docs/add-an-op.md 
 EXTRA_DIST += docs/notebooks/digits.ipynb docs/notebooks/table.ipynb docs/notebooks/threads.ipynb
 EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/memory-and-compilers.md \
   docs/notes/plans.md docs/notes/tests.md docs/notes/ranks-and-threads.md docs/notes/recipe-cifar.md \
-  docs/notes/recipe-mnist-99.md docs/performance/authenticamd-25-1.md docs/performance/authenticamd-25-17.md \
-  docs/performance/genuineintel-6-167.md docs/performance/genuineintel-6-207.md
+  docs/notes/recipe-mnist-99.md docs/performance/authenticamd-25-1-avx2.md \
+  docs/performance/authenticamd-25-17-avx2.md docs/performance/authenticamd-25-17-avx512.md \
+  docs/performance/genuineintel-6-167-avx512.md docs/performance/genuineintel-6-207-avx512.md
 
 # The pages and the public headers as a site with a search, in html/.
 EXTRA_DIST += docs/site/conf.py docs/site/contents.md docs/site/index.html

@@ -4,7 +4,8 @@
 Each library of each interpreter is searched for its best setting first: ways to run (eager, compiled), memory layouts,
 numbers of threads up to the CPUs that this process may use. All get a C heap that keeps its pages, an OpenBLAS without
 threads of its own, and kernels of OpenBLAS for this CPU where old versions do not know it: each of these is worth up to
-a factor of two to PyTorch. Then heddle and the best setting of each peer take turns, and medians are compared.
+a factor of two to PyTorch. Then heddle and the best setting of each peer take turns, and medians are compared; a peer
+that is over three times slower than the fastest one takes one turn.
 
 --isa limits heddle and its peers to an instruction set, by the variables that each has for it. A peer that says that it
 uses another one all the same is left out. --precision bf16 has products of bfloat16 on both sides, PyTorch's by
@@ -41,6 +42,7 @@ SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS
             "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 limits = {}  # those of --isa
 stopped_by = []  # the signal that ends the script
+starting = []  # the process that is being started
 SEARCH_S, TIMEOUT_S = 0.7, 600
 NOISE_BATCHES = 400  # an epoch, after which heddle saves, takes as long as with a data set
 DDP_RANKS = 4
@@ -58,13 +60,30 @@ def give_up(text):
     sys.exit(1)
 
 
+class Unbroken(subprocess.Popen):
+    """A process whose start no signal interrupts: nobody would know it, and end it."""
+
+    def __init__(self, *args, **options):
+        starting.append(self)
+        try:
+            super().__init__(*args, **options)
+        finally:
+            starting.remove(self)
+        if stopped_by:
+            self.kill()
+            self.wait()
+            sys.exit(128 + stopped_by[0])
+
+
 def end_by_signals():
     """From now on signals end the script as an exit does: folders are removed and workers ended."""
     def end(number, _):
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second one must not end the end
             signal.signal(each, signal.SIG_IGN)
         stopped_by.append(number)
-        sys.exit(128 + number)
+        if not starting:
+            sys.exit(128 + number)
+    subprocess.Popen = Unbroken  # subprocess.run's, too
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, end)
@@ -151,16 +170,17 @@ class Peer:
         self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
     def open(self, model, batch, eager, precision):
-        """Searches the best setting: what is measured from now on. Compiled ones take minutes: they are tried with the
-        number of threads that is best for the others."""
+        """Searches the best setting: what is measured from now on. Of fewer threads than all only the two settings that
+        are best with all are tried; compiled ones, which take minutes, with the number that is best for the others."""
         self.tried, self.best = {}, 0
         answers = [(worker, worker.ask("open", model=model, batch=batch, precision=precision))
                    for worker in self.workers]
         for why in {answer["error"] for _, answer in answers if "error" in answer}:
             say("%s, %s: left out: %s" % (self.name, model, why))
         opened = [(worker, answer.get("settings", [])) for worker, answer in answers]
-        for worker, settings in opened:
-            self.search(worker, [s for s in settings if not s.startswith("compile/")])
+        best = []
+        for worker, settings in opened[::-1]:
+            best = self.search(worker, best or [s for s in settings if not s.startswith("compile/")])[:2]
         if not eager:
             for worker, settings in opened:
                 if not self.best or worker is self.worker:
@@ -169,11 +189,16 @@ class Peer:
         return self.best > 0
 
     def search(self, worker, settings):
+        """The settings, fastest first. One that is far from the best is not measured twice."""
+        rates = {}
         for setting in settings:
-            rate = max(self.rate_of(worker, setting, SEARCH_S), self.rate_of(worker, setting, SEARCH_S))
-            self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
+            rate = self.rate_of(worker, setting, SEARCH_S)
+            if rate > 0.7 * self.best:
+                rate = max(rate, self.rate_of(worker, setting, SEARCH_S))
+            rates[setting] = self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
             if rate > self.best:
                 self.best, self.worker, self.setting = rate, worker, setting
+        return sorted(rates, key=rates.get, reverse=True)
 
     def rate_of(self, worker, setting, seconds):
         answer = worker.ask("rate", setting=setting, seconds=seconds)
@@ -236,15 +261,19 @@ class Heddle:
         return run
 
     def rate(self, model, batch, seconds):
-        """Of a number of steps that takes so long; a few for the first time."""
+        """Of a number of steps that takes so long, five at least; two of them are tried first, then twenty where these
+        take no time."""
         options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01", "--epochs", "1000"]
         if is_file(model):
             options += ["--data", self.noise(model, batch)]
         if model in TEXTS:
             options += ["--data", self.text()]
         if (model, batch) not in self.steps:
-            first = self.train(*options, "--max-steps", "20")["samples_per_s"]
-            self.steps[model, batch] = max(20, round(seconds * first / batch))
+            for probe in (2, 20):
+                first = self.train(*options, "--max-steps", str(probe))["samples_per_s"]
+                self.steps[model, batch] = max(5, round(seconds * first / batch))
+                if self.steps[model, batch] < 20:
+                    break
         return self.train(*options, "--max-steps", str(self.steps[model, batch]))["samples_per_s"]
 
     def noise(self, model, batch):
@@ -263,13 +292,15 @@ class Heddle:
         return folder
 
     def text(self):
-        """A file of random characters."""
-        path = os.path.join(self.scratch, "noise.txt")
-        if not os.path.exists(path):
+        """A folder of random characters, few of them to validate with."""
+        folder = os.path.join(self.scratch, "noise-text")
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
             letters = bytes(ord("0") + n for n in range(CHARACTERS))
-            with open(path, "wb") as file:
-                file.write(letters + bytes(letters[n % CHARACTERS] for n in os.urandom(TEXT_CHARACTERS)))
-        return path
+            for part, count in (("train", TEXT_CHARACTERS), ("val", 1024)):
+                with open(os.path.join(folder, part + ".txt"), "wb") as file:
+                    file.write(letters + bytes(letters[n % CHARACTERS] for n in os.urandom(count)))
+        return folder
 
     def recipe(self, seed):
         run = self.train("--recipe", "fastmnist", "--seed", str(seed))
@@ -341,8 +372,14 @@ def find_peers(peers, args, folder):
             "%s, or name a Python that has them with --python" % (" or ".join(pythons) or "python3"))
 
 
+def is_far(values, peers, who, better):
+    """Whether a peer was in the first round over three times slower than the fastest one."""
+    first, best = values[id(who)][0], better(values[id(p)][0] for p in peers)
+    return first > 3 * best if better is min else 3 * first < best
+
+
 def measure(work, args, heddle, peers):
-    """One row: medians over rounds, heddle and every peer once in each."""
+    """One row: medians over rounds, heddle and every peer once in each, but peers that are far only in the first."""
     recipe = work == "fastmnist"
     batch = 256 if recipe else TEXTS[work]["batch"] if work in TEXTS else args.batch
     if peers:
@@ -351,9 +388,12 @@ def measure(work, args, heddle, peers):
             p.open(work, batch, args.eager, args.precision)]
     values = {id(p): [] for p in here + [heddle]}
     accuracy = {id(p): [] for p in here + [heddle]}
+    better = min if recipe else max
     for turn in range(args.rounds):
         say("%s: round %d of %d" % (work, turn + 1, args.rounds))
         for who in [heddle] + here:
+            if turn and who is not heddle and is_far(values, here, who, better):
+                continue
             if recipe:
                 value, right = who.recipe(turn)
                 accuracy[id(who)].append(right)
@@ -365,13 +405,12 @@ def measure(work, args, heddle, peers):
         one = {"name": who.name, "median": median(values[id(who)]), "low": min(values[id(who)]),
                "high": max(values[id(who)])}
         if recipe:
-            one["accuracy"] = sum(accuracy[id(who)]) / args.rounds
+            one["accuracy"] = sum(accuracy[id(who)]) / len(accuracy[id(who)])
         if who is not heddle:
             one.update(setting=who.label, python=who.python, tried=who.tried)
         return one
     row = {"work": work, "batch": batch, "unit": "training seconds" if recipe else "samples/s", "heddle": told(heddle),
            "peers": [told(p) for p in here]}
-    better = min if recipe else max
     if here:
         fastest = better(row["peers"], key=lambda p: p["median"])
         heddle_median, peer_median = row["heddle"]["median"], fastest["median"]

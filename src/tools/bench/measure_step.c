@@ -18,7 +18,7 @@
 #include "train/run/session.h"
 #include "tools/tune/scaling.h"
 
-/* With slow steps the time is up after fewer turns, at least LEAST_TURNS. */
+/* With slow steps the time is up after fewer turns, at least LEAST_TURNS of all threads and one of a single thread. */
 enum { THREAD_TURNS = 41, TURNS = 9, LEAST_TURNS = 3, COUNTED_STEPS = 10, EXTRA_ROWS = 5 };
 
 typedef struct experiment {
@@ -68,8 +68,8 @@ static hd_status rehearse(hd_rehearsal **out, experiment *e, hd_ctx *ctx, int co
   return status == HD_OK ? hd__rehearsal_create(out, ctx, e->session, threads, request.workers) : status;
 }
 
-static bool another_turn(int turn, int most, double end_s) {
-  return turn < LEAST_TURNS || (turn < most && hd__clock_s() < end_s);
+static bool another_turn(int turn, int least, int most, double end_s) {
+  return turn < least || (turn < most && hd__clock_s() < end_s);
 }
 
 /* Speed on all threads, in short turns, since the load of other programs varies. */
@@ -81,7 +81,7 @@ static hd_status measure_threads(experiment *e, hd_ctx *ctx, double seconds) {
   r->threads = hd__rehearsal_threads(rehearsal);
   const double end_s = hd__clock_s() + 2 * seconds; /* turns take longer than requested on a busy machine */
   hd_status status = hd__rehearsal_time(&speed[0], rehearsal, ctx, seconds / THREAD_TURNS); /* warms up */
-  for (int t = 0; status == HD_OK && another_turn(t, THREAD_TURNS, end_s); r->turns = ++t) {
+  for (int t = 0; status == HD_OK && another_turn(t, LEAST_TURNS, THREAD_TURNS, end_s); r->turns = ++t) {
     status = hd__rehearsal_time(&speed[t], rehearsal, ctx, seconds / THREAD_TURNS);
     r->best = speed[t] > r->best ? speed[t] : r->best;
   }
@@ -217,7 +217,7 @@ static hd_status measure_rows(experiment *e, hd_ctx *ctx, hd_rehearsal *rehearsa
   const double step_s = (double)r->batch * r->threads / r->samples_per_s, end_s = hd__clock_s() + seconds;
   const int64_t steps = (int64_t)(seconds / TURNS / step_s) + 1;
   HD_TRY(make_rows(e, ctx, rehearsal, steps < COUNTED_STEPS ? steps : COUNTED_STEPS));
-  for (int t = 0; another_turn(t, TURNS, end_s); t++)
+  for (int t = 0; another_turn(t, 1, TURNS, end_s); t++)
     HD_TRY(time_turn(e, ctx, rehearsal, steps));
   return HD_OK;
 }
