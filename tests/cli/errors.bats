@@ -622,6 +622,17 @@ flip() {
   [ -z "$(ls -A empty)" ]
   fails 1 train --resume none
   says "--resume none: expected a run's folder or a checkpoint, found none"
+  train --out r --max-steps 5 --save-every 2
+  rm -r r/step-5 # as a copy that is not whole
+  for each in "train --resume" eval digest; do
+    fails 1 $each r
+    says "r/step-4"
+  done
+  rm r/last # as a copy without links
+  fails 1 train --resume r
+  says "r/step-4"
+  train --resume r/step-4
+  rm -r r
   train --out r --max-steps 5
   rm -r r/step-5 r/last r/best # as after a kill before the first checkpoint
   sed -i '$d' r/history.jsonl

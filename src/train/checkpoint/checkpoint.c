@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "onnx/onnx.h"
 #include "train/checkpoint/gpt_names.h"
+#include "train/checkpoint/saver.h"
 
 /* A file must have the checksum that the record states. */
 static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *file, const char *path) {
@@ -47,6 +48,19 @@ static bool is_checkpoint(char folder[HD_PATH_BYTES], hd_ctx *ctx) {
   return true;
 }
 
+/* A copy of a run may lack its links, and a link its checkpoint; then the newest one is named. */
+static hd_status check_link(hd_ctx *ctx, const char *run) {
+  int count;
+  HD_OWNED int64_t *step = hd__saver_steps(&count, run);
+  if (count == 0)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_IO,
+      "%s: expected a link 'last' to the run's last checkpoint, found none, or one that leads nowhere; name "
+      "the newest checkpoint that is there: %s/step-%lld",
+      run, run, (long long)step[count - 1]);
+}
+
 hd_status hd__checkpoint_check_begun(hd_ctx *ctx, const char *run) {
   char record[HD_PATH_BYTES], losses[HD_PATH_BYTES], last[HD_PATH_BYTES];
   struct stat link;
@@ -55,6 +69,7 @@ hd_status hd__checkpoint_check_begun(hd_ctx *ctx, const char *run) {
   HD_TRY(hd__file_join(last, ctx, run, "last"));
   if (!hd__file_exists(record) || !hd__file_exists(losses) || lstat(last, &link) == 0)
     return HD_OK;
+  HD_TRY(check_link(ctx, run));
   return hd__fail(ctx, HD_E_IO,
                   "%s: expected a checkpoint, found a run that has saved no checkpoint; "
                   "start it again with the same command and --out %s",
@@ -70,6 +85,7 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
   HD_TRY(hd__file_join(out, ctx, path, "last"));
   if (is_checkpoint(out, ctx))
     return HD_OK;
+  HD_TRY(check_link(ctx, path));
   HD_TRY(hd__checkpoint_check_begun(ctx, path));
   return hd__fail(ctx, HD_E_IO,
                   "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found "
