@@ -61,7 +61,7 @@ def give_up(text):
 
 
 class Unbroken(subprocess.Popen):
-    """A process whose start no signal interrupts: nobody would know it, and end it."""
+    """A process whose start no signal interrupts: it would not be known, and not be ended."""
 
     def __init__(self, *args, **options):
         starting.append(self)

@@ -50,21 +50,6 @@ static void on_step(void *user, const hd_event *event) {
     hd_session_stop(j->session);
 }
 
-/* From where a run goes on: its folder, or its newest checkpoint where the link to the last one is missing; "": it
- * begins. */
-static hd_status checkpoint_of(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder) {
-  int count;
-  HD_OWNED int64_t *step = hd__saver_steps(&count, folder);
-  HD_TRY(hd__file_join(out, ctx, folder, "last"));
-  if (hd__file_exists(out))
-    snprintf(out, HD_PATH_BYTES, "%s", folder);
-  else if (count > 0)
-    HD_TRY(hd__saver_step_path(out, ctx, folder, step[count - 1]));
-  else
-    *out = 0;
-  return HD_OK;
-}
-
 /* The settings of a run in its folder, from its last checkpoint if it has one. */
 static hd_status configure(hd_config **out, job *j, int64_t run, const char *folder) {
   const hd_sweep *s = j->sweep;
@@ -80,7 +65,7 @@ static hd_status configure(hd_config **out, job *j, int64_t run, const char *fol
     HD_THEN(status, hd_config_set_text(*out, &j->ctx, HD_OPT_CPUS, cpus));
   if (s->halving)
     HD_THEN(status, hd_config_set_int(*out, &j->ctx, HD_OPT_MAX_STEPS, target_of(s, run)));
-  HD_THEN(status, checkpoint_of(from, &j->ctx, folder));
+  HD_THEN(status, hd__steps_resumed(from, &j->ctx, folder));
   if (status == HD_OK && *from) {
     status = hd_config_set_text(*out, &j->ctx, HD_OPT_RESUME, from);
     HD_THEN(status, hd__sweep_check_run(s, &j->ctx, run, folder));

@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "onnx/onnx.h"
 #include "train/checkpoint/gpt_names.h"
-#include "train/checkpoint/saver.h"
+#include "train/checkpoint/step_folders.h"
 
 /* A file must have the checksum that the record states. */
 static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *file, const char *path) {
@@ -50,15 +50,13 @@ static bool is_checkpoint(char folder[HD_PATH_BYTES], hd_ctx *ctx) {
 
 /* A copy of a run may lack its links, and a link its checkpoint; then the newest one is named. */
 static hd_status check_link(hd_ctx *ctx, const char *run) {
-  int count;
-  HD_OWNED int64_t *step = hd__saver_steps(&count, run);
-  if (count == 0)
+  const int64_t newest = hd__steps_newest(run);
+  if (newest < 0)
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_IO,
-      "%s: expected a link 'last' to the run's last checkpoint, found none, or one that leads nowhere; name "
-      "the newest checkpoint that is there: %s/step-%lld",
-      run, run, (long long)step[count - 1]);
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a link 'last' to the last checkpoint, found none, or one that leads nowhere; name the "
+                  "newest one that is there, %s/step-%lld",
+                  run, run, (long long)newest);
 }
 
 hd_status hd__checkpoint_check_begun(hd_ctx *ctx, const char *run) {

@@ -116,7 +116,7 @@ static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const long long last = even > odd ? even : odd;
   const char *why = page->remote ? "it was only in the memory of GPUs whose ranks have all ended"
                                  : "each host had only the weights of its own stages";
-  *step = hd__saver_linked_step(page->run, "last");
+  *step = hd__steps_linked(page->run, "last");
   if (*step < 0)
     return no_checkpoint(ctx, page, last, why);
   return hd__fail(ctx, HD_E_UNSUPPORTED, "cannot save step %lld: %s; continue from step %lld with --resume %.900s",
@@ -127,10 +127,10 @@ static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
  * made. */
 static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, emergency_page *page,
                                    const hd_counters *counters) {
-  if (hd__saver_has_step(page->run, counters->step)) {
-    if (hd__saver_linked_step(page->run, "last") >= counters->step)
+  if (hd__steps_has(page->run, counters->step)) {
+    if (hd__steps_linked(page->run, "last") >= counters->step)
       return HD_OK; /* a later link belongs to a run that was resumed from an earlier step */
-    return hd__saver_link(ctx, page->run, "last", counters->step);
+    return hd__steps_link(ctx, page->run, "last", counters->step);
   }
   hd__saver_remove_leftovers(page->run); /* of the rank that was writing */
   HD_TRY(save(ctx, store, page, counters));
@@ -164,7 +164,7 @@ hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote
   snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
   if (counters.step != *step)
     return page->remote ? lost(step, ctx, page) : hd__fail(ctx, HD_E_USAGE, "there is no started run to save");
-  if (page->apart && !hd__saver_has_step(page->run, *step))
+  if (page->apart && !hd__steps_has(page->run, *step))
     return lost(step, ctx, page);
   if (hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
     HD_TRY(hd__file_lock_folder(&lock, ctx, run, LOCK_S));

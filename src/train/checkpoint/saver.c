@@ -2,15 +2,12 @@
 #include "train/checkpoint/saver.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/event_log.h"
 #include "base/json_text.h"
-#include "base/number.h"
 #include "train/checkpoint/losses.h"
 #include "train/checkpoint/saver_hosts.h"
 
@@ -160,58 +157,19 @@ static hd_status note_digests(const hd_saver *saver, hd_ctx *ctx) {
   return HD_ALLOCATED(json_object_set_new(saver->record, "digests", digests) == 0, ctx, "out of memory while saving");
 }
 
-enum { NAME_BYTES = 48 };
-
-static const char *step_name(char name[NAME_BYTES], int64_t step) {
-  snprintf(name, NAME_BYTES, "step-%lld", (long long)step);
-  return name;
-}
-
-bool hd__saver_is_step(int64_t *step, const char *name) {
-  char canonical[NAME_BYTES];
-  return !strncmp(name, "step-", 5) && hd__parse_int64(step, name + 5) && !strcmp(step_name(canonical, *step), name);
-}
-
-static const char *const file_names[] = {"model.safetensors", "state.safetensors", "run.json"};
-
-enum { FILES = sizeof file_names / sizeof *file_names };
-
-static bool is_checkpoint_file(const char *name) {
-  for (int i = 0; i < FILES; i++)
-    if (!strcmp(name, file_names[i]))
-      return true;
-  return false;
-}
-
-static bool is_link(const char *name) { return !strcmp(name, "last") || !strcmp(name, "best"); }
-
-bool hd__saver_names_checkpoint(const char *name) {
-  int64_t step;
-  return is_link(name) || hd__saver_is_step(&step, name);
-}
-
 /* Whether a run writes a file of this name, in its folder or in those of its checkpoints. */
 static bool is_written(const char *name) {
-  return is_checkpoint_file(name) || hd__saver_names_checkpoint(name) || !strcmp(name, "metrics.jsonl") ||
+  return hd__steps_is_file(name) || hd__steps_names(name) || !strcmp(name, "metrics.jsonl") ||
          !strcmp(name, "losses.bin") || !strcmp(name, "divisors.bin") || !strcmp(name, "wrong.png") ||
          !strcmp(name, "report.html");
 }
 
 void hd__saver_remove_leftovers(const char *run) { hd__file_remove_leftovers(run, is_written); }
 
-/* Whether a folder holds the files of a checkpoint and nothing else; false for a link to such a folder. */
-static bool is_checkpoint(const char *path) {
-  char file[HD_PATH_BYTES];
-  bool is = hd__file_holds_only(path, is_checkpoint_file);
-  for (int i = 0; i < FILES && is; i++)
-    is = hd__file_join(file, NULL, path, file_names[i]) == HD_OK && hd__file_exists(file);
-  return is;
-}
-
 /* The place of a new checkpoint must be empty or hold a checkpoint. */
 static hd_status check_step(hd_ctx *ctx, const char *path) {
   struct stat there;
-  if (lstat(path, &there) != 0 || is_checkpoint(path))
+  if (lstat(path, &there) != 0 || hd__steps_is_whole(path))
     return HD_OK;
   return hd__fail(ctx, HD_E_IO,
                   "%s: expected a checkpoint or nothing in its place, found a %s; move that away, or choose another "
@@ -234,7 +192,7 @@ static hd_status check_files(hd_ctx *ctx, const char *run) {
   static const char *const name[] = {"run.json",     "metrics.jsonl", "losses.bin", "history.jsonl",
                                      "divisors.bin", "wrong.png",     "report.html"};
   static const double nothing;
-  if (hd__saver_linked_step(run, "last") >= 0 || has_record(run))
+  if (hd__steps_linked(run, "last") >= 0 || has_record(run))
     return HD_OK;
   for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
     char path[HD_PATH_BYTES];
@@ -261,8 +219,8 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
     return hd__file_error(ctx, run, "read the folder");
   HD_TRY(check_files(ctx, run));
   while (folder && (entry = readdir(folder))) {
-    const bool is_step = hd__saver_is_step(&step, entry->d_name) && step >= first;
-    if (!is_step && !is_link(entry->d_name))
+    const bool is_step = hd__steps_parse(&step, entry->d_name);
+    if (is_step ? step < first : !hd__steps_names(entry->d_name))
       continue;
     HD_TRY(hd__file_join(path, ctx, run, entry->d_name));
     HD_TRY(is_step ? check_step(ctx, path) : hd__file_check_place(ctx, path, true));
@@ -270,66 +228,15 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   return HD_OK;
 }
 
-hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step) {
-  char name[NAME_BYTES];
-  return hd__file_join(path, ctx, run, step_name(name, step));
-}
-
-bool hd__saver_has_step(const char *run, int64_t step) {
-  char folder[HD_PATH_BYTES], record[HD_PATH_BYTES];
-  return hd__saver_step_path(folder, NULL, run, step) == HD_OK &&
-         hd__file_join(record, NULL, folder, "run.json") == HD_OK && hd__file_exists(record);
-}
-
-hd_status hd__saver_link(hd_ctx *ctx, const char *run, const char *link, int64_t step) {
-  char name[NAME_BYTES], path[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(path, ctx, run, link));
-  return hd__file_link(ctx, step_name(name, step), path);
-}
-
-static int by_step(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-int64_t *hd__saver_steps(int *count, const char *run) {
-  char path[HD_PATH_BYTES];
-  int64_t *steps = NULL, step;
-  HD_FOLDER_OWNED *folder = opendir(run);
-  struct dirent *entry;
-  *count = 0;
-  while (folder && (entry = readdir(folder))) {
-    if (!hd__saver_is_step(&step, entry->d_name) || hd__saver_step_path(path, NULL, run, step) != HD_OK ||
-        !is_checkpoint(path))
-      continue;
-    int64_t *more = hd__realloc(steps, (size_t)(*count + 1) * sizeof *steps);
-    if (!more)
-      break;
-    steps = more;
-    steps[(*count)++] = step;
-  }
-  if (steps)
-    qsort(steps, (size_t)*count, sizeof *steps, by_step);
-  return steps;
-}
-
-int64_t hd__saver_linked_step(const char *run, const char *link) {
-  char path[HD_PATH_BYTES], name[64];
-  int64_t step;
-  const ssize_t length = hd__file_join(path, NULL, run, link) == HD_OK ? readlink(path, name, sizeof name - 1) : -1;
-  name[length > 0 ? length : 0] = 0;
-  return hd__saver_is_step(&step, name) ? step : -1;
-}
-
 /* Removes checkpoints beyond the newest `keep`, except those that `last` and `best` name. */
 static void prune(const hd_saver *saver) {
   char path[HD_PATH_BYTES];
-  const int64_t best = hd__saver_linked_step(saver->run, "best"), last = hd__saver_linked_step(saver->run, "last");
+  const int64_t best = hd__steps_linked(saver->run, "best"), last = hd__steps_linked(saver->run, "last");
   int count, left;
-  int64_t *steps = hd__saver_steps(&count, saver->run);
+  int64_t *steps = hd__steps_list(&count, saver->run);
   left = count;
   for (int i = 0; i < count && left > saver->keep; i++) {
-    if (steps[i] == best || steps[i] == last || hd__saver_step_path(path, NULL, saver->run, steps[i]) != HD_OK)
+    if (steps[i] == best || steps[i] == last || hd__steps_path(path, NULL, saver->run, steps[i]) != HD_OK)
       continue;
     if (has_record(path))
       hd__file_retire_folder(path);
@@ -350,29 +257,18 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
   return in_run(saver, ctx, hd__checkpoint_write_record(ctx, folder, saver->record));
 }
 
-/* Removes a checkpoint that could not be written; also by the names of its files, since without free descriptors no
- * folder can be listed. */
-static void remove_unfinished(const char *folder) {
-  char path[HD_PATH_BYTES];
-  hd__file_remove_folder(folder);
-  for (int i = 0; i < FILES; i++)
-    if (hd__file_join(path, NULL, folder, file_names[i]) == HD_OK)
-      unlink(path);
-  rmdir(folder);
-}
-
 static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   char path[HD_PATH_BYTES], temporary[HD_PATH_BYTES];
-  HD_TRY(hd__saver_step_path(path, ctx, saver->run, saver->counters.step));
+  HD_TRY(hd__steps_path(path, ctx, saver->run, saver->counters.step));
   HD_TRY(check_step(ctx, path));
   HD_TRY(hd__file_folder_begin(temporary, ctx, path));
   hd_status status = write_files(saver, ctx, temporary);
   HD_THEN(status, hd__file_folder_commit(ctx, temporary, path));
   if (status != HD_OK) {
-    remove_unfinished(temporary);
+    hd__steps_remove(temporary);
     return status;
   }
-  HD_TRY(hd__saver_link(ctx, saver->run, "last", saver->counters.step));
+  HD_TRY(hd__steps_link(ctx, saver->run, "last", saver->counters.step));
   HD_TRY(hd__checkpoint_write_record(ctx, saver->run, saver->record));
   HD_LOG(SAVE, "step %lld is in %s", (long long)saver->counters.step, path);
   if (!saver->counters.owes_evaluation)
@@ -382,7 +278,7 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
 
 hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_best) {
   if (is_best)
-    HD_TRY(hd__saver_link(ctx, saver->run, "best", step));
+    HD_TRY(hd__steps_link(ctx, saver->run, "best", step));
   prune(saver);
   return HD_OK;
 }

@@ -12,6 +12,7 @@
 #include "exec/trace.h"
 #include "platform/thread_start.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/step_folders.h"
 
 struct hd_saver_hosts;
 
@@ -39,28 +40,6 @@ typedef struct hd_saver {
 /* Bytes of a saver's buffers: one version in memory order, and the parameters whose file order differs a second
  * time. */
 int64_t hd__saver_bytes(const hd_plan *plan);
-
-/* Whether this is the name of a checkpoint, and its step; only the canonical name counts, not "step-07". */
-bool hd__saver_is_step(int64_t *step, const char *name);
-
-/* RUN/step-N. */
-HD_TOOLS_API hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step);
-
-/* Whether RUN/step-N was saved: its record is there. */
-bool hd__saver_has_step(const char *run, int64_t step);
-
-/* Makes RUN/LINK, "last" or "best", name step-N. */
-hd_status hd__saver_link(hd_ctx *ctx, const char *run, const char *link, int64_t step);
-
-/* The step that a link of the run names, -1 for none. */
-int64_t hd__saver_linked_step(const char *run, const char *link);
-
-/* The steps of a run's checkpoints, oldest first; the caller frees the list. NULL if there are none, and when out of
- * memory. */
-HD_TOOLS_API int64_t *hd__saver_steps(int *count, const char *run);
-
-/* Whether this is the name of a checkpoint in its run: step-N, or the name of a link. */
-bool hd__saver_names_checkpoint(const char *name);
 
 /* Before the first step: checks what the run's folder holds under the names of checkpoints that the run may write, from
  * `first` on. A checkpoint is a folder that holds model.safetensors, state.safetensors and a run's record, and nothing

@@ -164,10 +164,10 @@ static void close_side(side *s) {
 static hd_status is_common(bool *both, bool *equal, const bisect *b, hd_ctx *ctx, int64_t step) {
   char of_a[HD_PATH_BYTES], of_b[HD_PATH_BYTES], what[256];
   bool differs = true;
-  *both = hd__saver_has_step(b->a.run, step) && hd__saver_has_step(b->b.run, step);
+  *both = hd__steps_has(b->a.run, step) && hd__steps_has(b->b.run, step);
   if (*both) {
-    HD_TRY(hd__saver_step_path(of_a, ctx, b->a.run, step));
-    HD_TRY(hd__saver_step_path(of_b, ctx, b->b.run, step));
+    HD_TRY(hd__steps_path(of_a, ctx, b->a.run, step));
+    HD_TRY(hd__steps_path(of_b, ctx, b->b.run, step));
     HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, &(hd_file_pair){of_a, of_b, .other_end = true}));
   }
   *equal = *both && !differs;
@@ -181,7 +181,7 @@ static hd_status find_segment(bisect *b, hd_ctx *ctx) {
   bool both, equal = true;
   int64_t loss = 0;
   int count = 0;
-  HD_OWNED int64_t *step = hd__saver_steps(&count, b->a.run);
+  HD_OWNED int64_t *step = hd__steps_list(&count, b->a.run);
   while (loss < least && !memcmp(&b->a.sum[loss], &b->b.sum[loss], sizeof *b->a.sum))
     loss++;
   b->limit = b->out->loss_step = loss < least ? loss + 1 : 0;
@@ -220,7 +220,7 @@ static hd_status open_replay(hd_replay *out, bisect *b, hd_ctx *ctx, const side 
   char resume[HD_PATH_BYTES] = "";
   HD_CONFIG_OWNED *config = NULL;
   if (b->out->from > 0)
-    HD_TRY(hd__saver_step_path(resume, ctx, s->run, b->out->from));
+    HD_TRY(hd__steps_path(resume, ctx, s->run, b->out->from));
   HD_TRY(hd__replay_configure(&config, ctx, b->layout, s->record, resume));
   b->out->replays++;
   HD_TRY(hd__replay_open(out, ctx, config));
@@ -376,9 +376,9 @@ static hd_status check_files(bisect *b, hd_ctx *ctx, const side *s) {
   char folder[HD_PATH_BYTES];
   hd_ctx quiet = {0};
   int count = 0;
-  HD_OWNED int64_t *step = hd__saver_steps(&count, s->run);
+  HD_OWNED int64_t *step = hd__steps_list(&count, s->run);
   for (int i = 0; i < count && !b->decided; i++) {
-    HD_TRY(hd__saver_step_path(folder, ctx, s->run, step[i]));
+    HD_TRY(hd__steps_path(folder, ctx, s->run, step[i]));
     const hd_status status = hd__checkpoint_check_files(&quiet, folder);
     if (status == HD_E_NOMEM)
       return hd__fail(ctx, status, "%s", quiet.message);

@@ -286,7 +286,7 @@ void hd__remove_run(const char *folder) {
   HD_FOLDER_OWNED *open = opendir(folder);
   struct dirent *entry;
   while (open && (entry = readdir(open)))
-    if (hd__saver_is_step(&step, entry->d_name) && hd__file_join(path, NULL, folder, entry->d_name) == HD_OK)
+    if (hd__steps_parse(&step, entry->d_name) && hd__file_join(path, NULL, folder, entry->d_name) == HD_OK)
       hd__file_remove_folder(path);
   hd__file_remove_folder(folder);
 }

@@ -336,8 +336,8 @@ static hd_status repeat(verify *v, hd_ctx *ctx, const char *resume, int64_t unti
 static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
   char claimed[HD_PATH_BYTES], found[HD_PATH_BYTES], what[1024];
   bool differs, resumed;
-  HD_TRY(hd__saver_step_path(claimed, ctx, v->run, step));
-  HD_TRY(hd__saver_step_path(found, ctx, v->again, step));
+  HD_TRY(hd__steps_path(claimed, ctx, v->run, step));
+  HD_TRY(hd__steps_path(found, ctx, v->again, step));
   if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
     return HD_OK;
   HD_TRY(hd__history_resumed(&resumed, ctx, v->run));
@@ -352,14 +352,14 @@ static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
  * is of an earlier training, which the run went back from. */
 static hd_status check_links(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
   bool resumed;
-  const int64_t last = hd__saver_linked_step(v->run, "last"), best = hd__saver_linked_step(v->run, "best");
+  const int64_t last = hd__steps_linked(v->run, "last"), best = hd__steps_linked(v->run, "best");
   HD_TRY(hd__history_resumed(&resumed, ctx, v->run));
   if (count > 0 && last != step[count - 1])
     decide(v, HD_REFUTED, 0, "%s/last: expected a link to step-%lld, the last checkpoint, found another", v->run,
            (long long)step[count - 1]);
-  else if (count > 0 && step[count - 1] == v->steps && !resumed && best != hd__saver_linked_step(v->again, "best"))
+  else if (count > 0 && step[count - 1] == v->steps && !resumed && best != hd__steps_linked(v->again, "best"))
     decide(v, HD_REFUTED, 0, "%s/best: expected a link to step-%lld, found another", v->run,
-           (long long)hd__saver_linked_step(v->again, "best"));
+           (long long)hd__steps_linked(v->again, "best"));
   return HD_OK;
 }
 
@@ -396,7 +396,7 @@ static void draw(bool *taken, int count, int wanted, int64_t seed) {
 static hd_status repeat_segment(verify *v, hd_ctx *ctx, int64_t from, int64_t until) {
   char resume[HD_PATH_BYTES] = "";
   if (from > 0) {
-    HD_TRY(hd__saver_step_path(resume, ctx, v->run, from));
+    HD_TRY(hd__steps_path(resume, ctx, v->run, from));
     HD_TRY(check_record(v, resume));
   }
   if (v->decided)
@@ -434,7 +434,7 @@ static hd_status spot(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
 /* The checkpoints of the run up to its last step, in order. */
 static int list_checkpoints(int64_t **step, const verify *v) {
   int count = 0, kept = 0;
-  *step = *v->run ? hd__saver_steps(&count, v->run) : NULL;
+  *step = *v->run ? hd__steps_list(&count, v->run) : NULL;
   for (int i = 0; i < count; i++)
     kept += (*step)[i] <= v->steps;
   return kept;
@@ -446,7 +446,7 @@ static hd_status check_end(verify *v, const int64_t *step, int count) {
   hd_ctx quiet = {0};
   if (v->decided || count == 0 || step[count - 1] != v->steps)
     return HD_OK;
-  HD_TRY(hd__saver_step_path(path, &quiet, v->run, v->steps));
+  HD_TRY(hd__steps_path(path, &quiet, v->run, v->steps));
   if (hd_digest(found, &quiet, path) != HD_OK)
     decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
   else if (strcmp(found, v->out->weights_sha256))

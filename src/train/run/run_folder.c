@@ -32,7 +32,7 @@ static void file_name_of(char out[], size_t bytes, const char *name) {
 /* Whether the folder has a link `last`, also to a checkpoint that is gone. */
 static bool has_last(const char *folder) {
   char last[HD_PATH_BYTES];
-  return hd__saver_linked_step(folder, "last") >= 0 ||
+  return hd__steps_linked(folder, "last") >= 0 ||
          (hd__file_join(last, NULL, folder, "last") == HD_OK && hd__file_exists(last));
 }
 
@@ -40,13 +40,6 @@ static bool has_last(const char *folder) {
 static bool is_run(const char *folder) {
   char record[HD_PATH_BYTES];
   return has_last(folder) || (hd__file_join(record, NULL, folder, "run.json") == HD_OK && hd__file_exists(record));
-}
-
-/* The step of its newest checkpoint; -1: it has none. */
-static int64_t newest_step(const char *folder) {
-  int count;
-  HD_OWNED int64_t *step = hd__saver_steps(&count, folder);
-  return count > 0 ? step[count - 1] : -1;
 }
 
 /* Claims runs/MODEL-N with the first free N. */
@@ -73,7 +66,7 @@ static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd
   for (size_t length = strlen(out); length > 1 && out[length - 1] == '/'; length--)
     out[length - 1] = 0;
   char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out;
-  const bool is_missing = !hd__file_exists(out) && hd__saver_names_checkpoint(name); /* may be restored later */
+  const bool is_missing = !hd__file_exists(out) && hd__steps_names(name); /* may be restored later */
   if (!hd__file_exists(path) && !is_missing)
     return HD_OK;
   /* A step's folder: its run is the folder above. */
@@ -99,21 +92,17 @@ static bool same_folder(const char *a, const char *b) {
 /* Of a new run: --out holds another one. Where that has lost its last checkpoint, it goes on from the newest. */
 static hd_status refuse_run(hd_ctx *ctx, const char *folder) {
   char from[HD_PATH_BYTES];
-  const int64_t newest = newest_step(folder);
-  HD_TRY(hd__file_join(from, ctx, folder, "last"));
-  const bool is_whole = newest < 0 || hd__file_exists(from);
-  if (!is_whole)
-    HD_TRY(hd__saver_step_path(from, ctx, folder, newest));
+  HD_TRY(hd__steps_resumed(from, ctx, folder));
   return hd__fail(ctx, HD_E_USAGE,
                   "--out %s: expected a folder without a run, found one; use --resume %s to continue, or another --out",
-                  folder, is_whole ? folder : from);
+                  folder, *from ? from : folder);
 }
 
 /* --out must not hold a run other than the resumed one. */
 static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
   const char *folder = s->checkpoints.folder;
   char resumed[HD_PATH_BYTES];
-  if (!has_last(folder) && (*s->run.settings->resume || newest_step(folder) < 0))
+  if (!has_last(folder) && (*s->run.settings->resume || hd__steps_newest(folder) < 0))
     return HD_OK;
   if (!*s->run.settings->resume)
     return refuse_run(ctx, folder);
@@ -178,11 +167,11 @@ static hd_status open_steps(hd_session *s, hd_ctx *ctx) {
  * names that checkpoint: a run that continued a later one would lack the losses between. */
 static hd_status open_notes(hd_session *s, hd_ctx *ctx) {
   const int64_t step = s->run.counters.step;
-  const bool returns = hd__saver_linked_step(s->checkpoints.folder, "last") > step;
+  const bool returns = hd__steps_linked(s->checkpoints.folder, "last") > step;
   if (returns && s->report.had_ended)
     return HD_OK;
-  if (returns && hd__saver_has_step(s->checkpoints.folder, step))
-    HD_TRY(hd__saver_link(ctx, s->checkpoints.folder, "last", step));
+  if (returns && hd__steps_has(s->checkpoints.folder, step))
+    HD_TRY(hd__steps_link(ctx, s->checkpoints.folder, "last", step));
   HD_TRY(open_steps(s, ctx));
   return *s->run.settings->tensorboard ? hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, step)
                                        : HD_OK;
@@ -198,8 +187,7 @@ static hd_status write_record(const hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
-  s->checkpoints.saved_step =
-      hd__saver_has_step(s->checkpoints.folder, s->run.counters.step) ? s->run.counters.step : -1;
+  s->checkpoints.saved_step = hd__steps_has(s->checkpoints.folder, s->run.counters.step) ? s->run.counters.step : -1;
   if (s->checkpoints.lock < 0)
     HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, s->checkpoints.folder, 0));
   if (s->checkpoints.lock >= 0)

@@ -111,7 +111,7 @@ hd_status hd__session_find_end(hd_session *s, hd_ctx *ctx) {
   const int64_t step = s->run.counters.step;
   if (step > 0 && hd__session_is_over(s))
     HD_TRY(is_done(&s->report.had_ended, s, ctx));
-  const bool is_earlier = hd__session_is_over(s) && hd__saver_linked_step(s->checkpoints.folder, "last") > step;
+  const bool is_earlier = hd__session_is_over(s) && hd__steps_linked(s->checkpoints.folder, "last") > step;
   s->report.had_ended |= step > s->run.steps_in_all || is_earlier;
   return HD_OK;
 }

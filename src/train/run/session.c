@@ -362,8 +362,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
     return stopped(s, ctx);
   HD_TRY(hd_session_evaluate(s, ctx));
   HD_TRY(hd__dataset_check_unchanged(s->input.data, ctx));
-  const bool is_earlier =
-      s->report.had_ended && hd__saver_linked_step(s->checkpoints.folder, "last") > s->run.counters.step;
+  const bool is_earlier = s->report.had_ended && hd__steps_linked(s->checkpoints.folder, "last") > s->run.counters.step;
   return hd__session_writes(s) && !is_earlier ? hd__session_draw_wrong(s, ctx) : HD_OK;
 }
 
