@@ -17,6 +17,7 @@ gpt-nano, gpt-baby and char-lstm, whose samples are windows of random characters
 trains them, too, and the samples of a file are noise.
 """
 import argparse
+import atexit
 import datetime
 import json
 import os
@@ -42,7 +43,7 @@ SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS
             "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 limits = {}  # those of --isa
 stopped_by = []  # the signal that ends the script
-starting = []  # the process that is being started
+processes = []  # all that the script has started
 SEARCH_S, TIMEOUT_S = 0.7, 600
 NOISE_BATCHES = 400  # an epoch, after which heddle saves, takes as long as with a data set
 DDP_RANKS = 4
@@ -60,19 +61,25 @@ def give_up(text):
     sys.exit(1)
 
 
-class Unbroken(subprocess.Popen):
-    """A process whose start no signal interrupts: it would not be known, and not be ended."""
+class Process(subprocess.Popen):
+    """One that ends with the script, whatever a signal has interrupted."""
 
     def __init__(self, *args, **options):
-        starting.append(self)
+        self.is_starting = True
+        processes.append(self)
         try:
             super().__init__(*args, **options)
         finally:
-            starting.remove(self)
-        if stopped_by:
-            self.kill()
-            self.wait()
-            sys.exit(128 + stopped_by[0])
+            self.is_starting = False
+            if stopped_by:
+                sys.exit(128 + stopped_by[0])
+
+
+def end_processes():
+    for process in processes:
+        if getattr(process, "pid", None) and process.returncode is None:
+            process.kill()
+            process.wait()
 
 
 def end_by_signals():
@@ -81,9 +88,10 @@ def end_by_signals():
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second one must not end the end
             signal.signal(each, signal.SIG_IGN)
         stopped_by.append(number)
-        if not starting:
+        if not any(process.is_starting for process in processes):
             sys.exit(128 + number)
-    subprocess.Popen = Unbroken  # subprocess.run's, too
+    subprocess.Popen = Process  # subprocess.run's, too
+    atexit.register(end_processes)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, end)
@@ -170,8 +178,9 @@ class Peer:
         self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
     def open(self, model, batch, eager, precision):
-        """Searches the best setting: what is measured from now on. Of fewer threads than all only the two settings that
-        are best with all are tried; compiled ones, which take minutes, with the number that is best for the others."""
+        """Searches the best setting: what is measured from now on. With fewer than all threads only the two that were
+        best with all of them are tried; compiled ones, which take minutes, with the number that is best for the
+        others."""
         self.tried, self.best = {}, 0
         answers = [(worker, worker.ask("open", model=model, batch=batch, precision=precision))
                    for worker in self.workers]
@@ -180,7 +189,8 @@ class Peer:
         opened = [(worker, answer.get("settings", [])) for worker, answer in answers]
         best = []
         for worker, settings in opened[::-1]:
-            best = self.search(worker, best or [s for s in settings if not s.startswith("compile/")])[:2]
+            plain = [s for s in settings if not s.startswith("compile/")]
+            best = self.search(worker, [s for s in best if s in plain] or plain)[:2] or best
         if not eager:
             for worker, settings in opened:
                 if not self.best or worker is self.worker:
@@ -189,16 +199,17 @@ class Peer:
         return self.best > 0
 
     def search(self, worker, settings):
-        """The settings, fastest first. One that is far from the best is not measured twice."""
+        """The settings that work, fastest first. One that is far from the best is not measured twice."""
         rates = {}
         for setting in settings:
             rate = self.rate_of(worker, setting, SEARCH_S)
             if rate > 0.7 * self.best:
                 rate = max(rate, self.rate_of(worker, setting, SEARCH_S))
-            rates[setting] = self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
+            self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
+            rates[setting] = rate
             if rate > self.best:
                 self.best, self.worker, self.setting = rate, worker, setting
-        return sorted(rates, key=rates.get, reverse=True)
+        return sorted(filter(rates.get, rates), key=rates.get, reverse=True)
 
     def rate_of(self, worker, setting, seconds):
         answer = worker.ask("rate", setting=setting, seconds=seconds)
@@ -373,9 +384,9 @@ def find_peers(peers, args, folder):
 
 
 def is_far(values, peers, who, better):
-    """Whether a peer was in the first round over three times slower than the fastest one."""
+    """Whether a peer was over three times slower than the fastest one, in the search and in the first round."""
     first, best = values[id(who)][0], better(values[id(p)][0] for p in peers)
-    return first > 3 * best if better is min else 3 * first < best
+    return (first > 3 * best if better is min else 3 * first < best) and 3 * who.best < max(p.best for p in peers)
 
 
 def measure(work, args, heddle, peers):
@@ -403,7 +414,7 @@ def measure(work, args, heddle, peers):
 
     def told(who):
         one = {"name": who.name, "median": median(values[id(who)]), "low": min(values[id(who)]),
-               "high": max(values[id(who)])}
+               "high": max(values[id(who)]), "turns": len(values[id(who)])}
         if recipe:
             one["accuracy"] = sum(accuracy[id(who)]) / len(accuracy[id(who)])
         if who is not heddle:
@@ -414,8 +425,9 @@ def measure(work, args, heddle, peers):
     if here:
         fastest = better(row["peers"], key=lambda p: p["median"])
         heddle_median, peer_median = row["heddle"]["median"], fastest["median"]
-        ratio = peer_median / heddle_median if recipe else heddle_median / peer_median
-        row.update(fastest=fastest["name"], ratio=ratio)
+        if peer_median:
+            ratio = peer_median / heddle_median if recipe else heddle_median / peer_median
+            row.update(fastest=fastest["name"], ratio=ratio)
     return row
 
 
@@ -471,9 +483,11 @@ def title(row):
 
 
 def caption(report):
-    return "%s, %s, %d CPU%s, %s, MNIST; %s; medians of %d, taken in turns; %s." % (
+    once = any(p.get("turns", report["rounds"]) < report["rounds"] for row in report["works"] for p in row["peers"])
+    return "%s, %s, %d CPU%s, %s, MNIST; %s; medians of %d, taken in turns%s; %s." % (
         report["cpu"], report["isa"], report["cpus"], "s" * (report["cpus"] != 1), PRECISIONS[report["precision"]],
-        report["heddle"], report["rounds"], report["date"])
+        report["heddle"], report["rounds"], ", one of peers over three times slower than the fastest" * once,
+        report["date"])
 
 
 def print_markdown(report):

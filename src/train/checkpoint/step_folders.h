@@ -33,7 +33,7 @@ int64_t *hd__steps_list(int *count, const char *run);
 /* The step of a run's newest checkpoint, -1 for none. */
 int64_t hd__steps_newest(const char *run);
 
-/* From where a run goes on: its folder, its newest checkpoint where `last` is missing, or "" where it has none. */
+/* Where a run continues from: its folder, its newest checkpoint where `last` is missing, or "" where it has none. */
 HD_TOOLS_API hd_status hd__steps_resumed(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *run);
 
 /* Makes RUN/LINK, "last" or "best", name step-N. */
