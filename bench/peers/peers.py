@@ -486,7 +486,7 @@ def caption(report):
     once = any(p.get("turns", report["rounds"]) < report["rounds"] for row in report["works"] for p in row["peers"])
     return "%s, %s, %d CPU%s, %s, MNIST; %s; medians of %d, taken in turns%s; %s." % (
         report["cpu"], report["isa"], report["cpus"], "s" * (report["cpus"] != 1), PRECISIONS[report["precision"]],
-        report["heddle"], report["rounds"], ", one of peers over three times slower than the fastest" * once,
+        report["heddle"], report["rounds"], ", a single one of peers over three times slower" * once,
         report["date"])
 
 
