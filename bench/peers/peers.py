@@ -272,8 +272,8 @@ class Heddle:
         return run
 
     def rate(self, model, batch, seconds):
-        """Of a number of steps that takes so long, five at least; two of them are tried first, then twenty where these
-        take no time."""
+        """Of a number of steps that takes so long, twenty at least, since the first is slower, or those of ten seconds;
+        two and then twenty tell how many these are."""
         options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01", "--epochs", "1000"]
         if is_file(model):
             options += ["--data", self.noise(model, batch)]
@@ -282,8 +282,9 @@ class Heddle:
         if (model, batch) not in self.steps:
             for probe in (2, 20):
                 first = self.train(*options, "--max-steps", str(probe))["samples_per_s"]
-                self.steps[model, batch] = max(5, round(seconds * first / batch))
-                if self.steps[model, batch] < 20:
+                fewest = min(20, max(5, round(10 * first / batch)))
+                self.steps[model, batch] = max(fewest, round(seconds * first / batch))
+                if fewest < 20:
                     break
         return self.train(*options, "--max-steps", str(self.steps[model, batch]))["samples_per_s"]
 

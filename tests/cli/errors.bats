@@ -631,6 +631,9 @@ flip() {
   rm r/last # as a copy without links
   fails 1 train --resume r
   says "r/step-4"
+  sed -i '$d' r/history.jsonl # of a run that has not ended
+  fails 2 certify r
+  says "has not" "--resume r"
   train --resume r/step-4
   rm -r r
   train --out r --max-steps 5

@@ -94,12 +94,11 @@ int64_t hd__steps_newest(const char *run) {
 }
 
 hd_status hd__steps_resumed(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *run) {
-  const int64_t newest = hd__steps_newest(run);
   HD_TRY(hd__file_join(out, ctx, run, "last"));
-  if (!hd__file_exists(out) && newest >= 0)
-    return hd__steps_path(out, ctx, run, newest);
-  snprintf(out, HD_PATH_BYTES, "%s", hd__file_exists(out) ? run : "");
-  return HD_OK;
+  const bool has_last = hd__file_exists(out);
+  const int64_t newest = has_last ? -1 : hd__steps_newest(run);
+  snprintf(out, HD_PATH_BYTES, "%s", has_last ? run : "");
+  return newest < 0 ? HD_OK : hd__steps_path(out, ctx, run, newest);
 }
 
 int64_t hd__steps_linked(const char *run, const char *link) {
