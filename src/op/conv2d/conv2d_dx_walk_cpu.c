@@ -67,8 +67,16 @@ typedef struct dx_phase {
 } dx_phase;
 
 static void fill_pixel(const dx_part *part, float *pixel) {
-  for (int c = 0; c < part->g.ci; c++)
-    pixel[c] = part->bias ? part->bias[c] : 0;
+  for (int c = 0, left = part->g.ci; left > 0; c += 16, left -= 16)
+    g16_store_some(pixel + c, part->bias ? g16_load_some(part->bias + c, left) : g16_zero(), left);
+}
+
+/* Whether the stride steps over pixels: all are filled first then, in the order of memory. */
+static int has_gaps(const hd_geom *g) { return g->window.kh < g->window.sh || g->window.kw < g->window.sw; }
+
+static void fill_image(const dx_part *part, int64_t n) {
+  for (int i = 0; i < part->g.hi * part->g.wi; i++)
+    fill_pixel(part, dx_at(part, n, 0, i));
 }
 
 /* No tap of the kernel reaches these pixels. */
@@ -119,7 +127,7 @@ static void walk_phase(const dx_part *part, const dx_phase *p) {
       const dx_span h = span_from(&p->x, j, part->g.wp);
       if (v.t0 < v.t1 && h.t0 < h.t1)
         walk_spans(part, p, &v, &h);
-      else
+      else if (!has_gaps(&part->g))
         fill_spans(part, p, &v, &h);
       j = h.i1;
     }
@@ -146,6 +154,8 @@ static void run_group(const dx_part *part) {
                           frame_images(call->scratch, &frame, !frame_is_image(&frame), dy, call->in_stride[0], rows),
                       .n = n,
                       .rows = rows};
+    for (int64_t r = n; r < n + rows && has_gaps(g); r++)
+      fill_image(part, r);
     for (int i = 0; i < g->window.sh * g->window.sw; i++) {
       phases_of(&phase.y, &phase.x, g, i);
       walk_phase(part, &phase);
