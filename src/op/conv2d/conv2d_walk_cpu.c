@@ -19,7 +19,8 @@ enum {
   POSITIONS = 4, /* positions of a pool of side 2 */
   MOST_WINDOWS = ACC_GROUPS < 2 * POSITIONS ? 2 : ACC_GROUPS / POSITIONS,
   MOST_MAXIMA = ACC_GROUPS < 6 ? 2 : ACC_GROUPS / 3,
-  LONG_CHAIN = 64
+  LONG_CHAIN = 64,
+  STRIP_ELEMS = 4096 /* half of L1 */
 };
 
 /* The windows of a block, and where their outputs go. */
@@ -312,10 +313,42 @@ static void clear_argmax(const conv_walk *walk) {
                (size_t)walk->channels);
 }
 
+/* ahead: elements that will be written next, fetched meanwhile; or NULL. */
+static void walk_all_channels(const conv_walk *walk, const float *ahead) {
+  const int all = up16(walk->channels) / 16;
+  for (int first = 0, groups; first < all; first += groups) {
+    groups = walk_block_groups(first, all);
+    for (int64_t i = walk->rows * walk->height * walk->width * groups; ahead && i > 0; i--, ahead += 16)
+      __builtin_prefetch(ahead, 1);
+    walk_channels(walk, first, groups);
+  }
+}
+
+/* Where all weights stay in L1, in strips whose outputs do: samples, or lines of windows of a sample. Each block of
+ * channels would else write its part of all pixels, which by then no cache near enough has. */
+static void walk_strips(const conv_walk *walk) {
+  const int64_t line = (int64_t)walk->width * walk->channels, sample = line * walk->height;
+  const int height = (int)(STRIP_ELEMS / line), dense = walk->y_step_y == line;
+  conv_walk strip = *walk;
+  for (int64_t n = 0; n < walk->rows; n += strip.rows) {
+    strip.rows = sample < STRIP_ELEMS ? STRIP_ELEMS / sample : 1;
+    strip.rows = strip.rows < walk->rows - n ? strip.rows : walk->rows - n;
+    for (int y = 0; y < walk->height; y += strip.height) {
+      strip.height = sample < STRIP_ELEMS ? walk->height : least(most(height, 1), walk->height - y);
+      strip.x = walk->x + n * walk->x_stride + y * walk->x_step_y;
+      strip.y = walk->y + n * walk->y_stride + y * walk->y_step_y;
+      strip.argmax = walk->argmax ? walk->argmax + n * walk->argmax_stride + y * walk->y_step_y : NULL;
+      walk_all_channels(&strip, dense ? strip.y + strip.rows * strip.height * line : NULL);
+    }
+  }
+}
+
 void HD_SYM(conv_walk)(const conv_walk *walk) {
-  int groups = up16(walk->channels) / 16;
+  const int groups = up16(walk->channels) / 16;
   if (walk->pool == 1 && walk->argmax)
     clear_argmax(walk);
-  for (int first = 0; first < groups; first += walk_block_groups(first, groups))
-    walk_channels(walk, first, walk_block_groups(first, groups));
+  if (walk_block_groups(0, groups) < groups && walk->w_taps * 16 * groups <= STRIP_ELEMS)
+    walk_strips(walk);
+  else
+    walk_all_channels(walk, NULL);
 }
