@@ -108,14 +108,7 @@ G16 void form_block(const block *b, int outputs, int groups, int longer, int rou
       form_block(b, count, groups, longer, rounded);                                                                   \
     break
 G16 void form_outputs(const block *b, int outputs, int groups, int longer, int rounded) {
-  switch (outputs) {
-    OUTPUTS(1);
-    OUTPUTS(2);
-    OUTPUTS(3);
-    OUTPUTS(4);
-    OUTPUTS(5);
-    OUTPUTS(6);
-  }
+  switch (outputs) { CASES_6(OUTPUTS) }
 }
 
 /* Not inlined: the values that the caller keeps in registers would displace those that these need. */

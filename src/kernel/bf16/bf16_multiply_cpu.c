@@ -139,14 +139,7 @@ G16 void run_rows(const bf16_product *p, float *c, const bf16_elem *a, const bf1
       run_rows(p, c, a, b, count, panels);                                                                             \
     break
 G16 void some_rows(const bf16_product *p, float *c, const bf16_elem *a, const bf16_elem *b, int rows, int panels) {
-  switch (rows) {
-    ROWS(1);
-    ROWS(2);
-    ROWS(3);
-    ROWS(4);
-    ROWS(5);
-    ROWS(6);
-  }
+  switch (rows) { CASES_6(ROWS) }
 }
 static void one_panel(const bf16_product *p, float *c, const bf16_elem *a, const bf16_elem *b, int rows) {
   some_rows(p, c, a, b, rows, 1);

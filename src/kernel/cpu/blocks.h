@@ -3,12 +3,6 @@
 
 #include "kernel/cpu/cpu_fill.h"
 
-#ifdef __clang__
-#define GCC_OR(gcc, other) other
-#else
-#define GCC_OR(gcc, other) gcc
-#endif
-
 #if HD_ISA_IS(avx512)
 #define BLOCK(name, avx512, amx, avx2, neon, scalar) name = avx512,
 #elif HD_ISA_IS(amx)
@@ -26,4 +20,3 @@ enum {
 };
 
 #undef BLOCK
-#undef GCC_OR

@@ -46,25 +46,21 @@ G16 g16 load_last(const float *x, int left) {
 
 G16 void store_last(float *x, g16 value, int left) {
   if (MASKS_ARE_FREE)
-    g16_store_mask(x, value, g16_first(left));
+    g16_store_first(x, value, left);
   else
     g16_store_some(x, value, left);
 }
 
 G16 void begin(g16 (*acc)[GROUPS], const panel *p, const float *c, int rows, int groups) {
   if (p->first) {
-    UNROLL
-    for (int r = 0; r < rows; r++)
-      UNROLL
-    for (int v = 0; v < groups; v++)
-      acc[r][v] = g16_zero();
+    UNROLL_FOR (r, rows)
+      UNROLL_FOR (v, groups)
+        acc[r][v] = g16_zero();
     return;
   }
-  UNROLL
-  for (int r = 0; r < rows; r++) {
+  UNROLL_FOR (r, rows) {
     const float *row = c + r * p->c_row;
-    UNROLL
-    for (int v = 0; v < groups - 1; v++)
+    UNROLL_FOR (v, groups - 1)
       acc[r][v] = g16_load(row + 16 * v);
     acc[r][groups - 1] = load_last(row + 16 * (groups - 1), p->left);
   }
@@ -73,15 +69,12 @@ G16 void begin(g16 (*acc)[GROUPS], const panel *p, const float *c, int rows, int
 /* One step of the chains; b is whole in the last group, or masks are free. */
 G16 void step(g16 (*acc)[GROUPS], const float *a, int64_t a_row, const float *b, int left, int rows, int groups) {
   g16 bv[GROUPS];
-  UNROLL
-  for (int v = 0; v < groups - 1; v++)
+  UNROLL_FOR (v, groups - 1)
     bv[v] = g16_load(b + 16 * v);
   bv[groups - 1] = MASKS_ARE_FREE ? load_last(b + 16 * (groups - 1), left) : g16_load(b + 16 * (groups - 1));
-  UNROLL
-  for (int r = 0; r < rows; r++) {
+  UNROLL_FOR (r, rows) {
     g16 av = g16_all(a[r * a_row]);
-    UNROLL
-    for (int v = 0; v < groups; v++)
+    UNROLL_FOR (v, groups)
       acc[r][v] = g16_fma(av, bv[v], acc[r][v]);
   }
 }
@@ -102,11 +95,9 @@ G16 void block(const panel *p, int64_t i, int rows, int groups) {
   else
     for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step)
       step(acc, a, a_row, b, left, rows, groups);
-  UNROLL
-  for (int r = 0; r < rows; r++) {
+  UNROLL_FOR (r, rows) {
     float *row = c + r * p->c_row;
-    UNROLL
-    for (int v = 0; v < groups - 1; v++)
+    UNROLL_FOR (v, groups - 1)
       g16_store(row + 16 * v, acc[r][v]);
     store_last(row + 16 * (groups - 1), acc[r][groups - 1], left);
   }
@@ -124,20 +115,7 @@ G16 void rows_of(const panel *p, int64_t m, int groups) {
   int64_t i = 0;
   for (int64_t blocks = (m + most - 1) / most; blocks > 0; blocks--) {
     const int rows = (int)((m - i + blocks - 1) / blocks);
-    switch (rows) {
-      ROWS(1);
-      ROWS(2);
-      ROWS(3);
-      ROWS(4);
-      ROWS(5);
-      ROWS(6);
-      ROWS(7);
-      ROWS(8);
-      ROWS(9);
-      ROWS(10);
-      ROWS(11);
-      ROWS(12);
-    }
+    switch (rows) { CASES_12(ROWS) }
     i += rows;
   }
 }

@@ -14,16 +14,13 @@ static int64_t chains(float *sink, int64_t rounds) {
   float out[16];
   for (int i = 0; i < 16; i++)
     out[i] = *sink + 0.01f * (float)i; /* all different, or the halves of a group would be computed once */
-  UNROLL
-  for (int c = 0; c < CHAINS; c++)
+  UNROLL_FOR (c, CHAINS)
     x[c] = g16_add(g16_load(out), g16_all((float)c));
   for (int64_t r = 0; r < rounds; r++) {
-    UNROLL
-    for (int c = 0; c < CHAINS; c++)
+    UNROLL_FOR (c, CHAINS)
       x[c] = g16_fma(x[c], keep, add);
   }
-  UNROLL
-  for (int c = 0; c < CHAINS; c++)
+  UNROLL_FOR (c, CHAINS)
     sum = g16_add(sum, x[c]);
   *sink = g16_tree(sum) / (16 * CHAINS); /* reads every sum: the compiler would drop unread ones */
   return (int64_t)2 * 16 * CHAINS * rounds;
@@ -33,8 +30,7 @@ static void triad(float *a, const float *b, const float *c, float scale, int64_t
   g16 factor = g16_all(scale);
   int64_t i = 0;
   for (; i + 16 * STREAM <= count; i += 16 * STREAM) {
-    UNROLL
-    for (int v = 0; v < STREAM; v++)
+    UNROLL_FOR (v, STREAM)
       g16_store(a + i + 16 * v, g16_fma(g16_load(c + i + 16 * v), factor, g16_load(b + i + 16 * v)));
   }
   for (; i < count; i += 16)

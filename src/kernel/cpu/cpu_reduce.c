@@ -15,20 +15,16 @@ G16 void reduce_block(float *out, const float *const *term, const hd_reduction *
   g16 stack[HD_MAX_REDUCTION_DEPTH][REDUCE_GROUPS], acc[REDUCE_GROUPS];
   for (hd_walk w = hd__reduction_walk(f); hd__walk_push(&w);) {
     const float *x = term[w.step->term] + i;
-    UNROLL
-    for (int v = 0; v < groups; v++)
+    UNROLL_FOR (v, groups)
       acc[v] = groups > 1 ? g16_load(x + 16 * v) : g16_load_some(x, left);
     while (hd__walk_merge(&w)) {
-      UNROLL
-      for (int v = 0; v < groups; v++)
+      UNROLL_FOR (v, groups)
         acc[v] = g16_add(stack[w.top][v], acc[v]);
     }
-    UNROLL
-    for (int v = 0; v < groups; v++)
+    UNROLL_FOR (v, groups)
       stack[w.top][v] = acc[v];
   }
-  UNROLL
-  for (int v = 0; v < groups; v++)
+  UNROLL_FOR (v, groups)
     g16_store_some(out + i + 16 * v, stack[0][v], left - 16 * v);
 }
 

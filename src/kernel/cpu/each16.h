@@ -34,10 +34,8 @@ G16 void g16_each_dx(const hd_call *call, g16_binary *f) {
   }
 }
 
-G16 g16 g16_minus(g16 x) { return g16_sub(g16_zero(), x); }
-
 /* fma(-a, a, 1); the sign of a zero does not show in it. */
-G16 g16 g16_one_minus_square(g16 a) { return g16_fma(g16_minus(a), a, g16_all(1)); }
+G16 g16 g16_one_minus_square(g16 a) { return g16_fma(g16_sub(g16_zero(), a), a, g16_all(1)); }
 
 #define EACH16(name)                                                                                                   \
   static void run_##name(const hd_call *call) { g16_each(call, name##_16); }                                           \

@@ -41,9 +41,25 @@ G16 g16 g16_load_mask(const float *x, g16_mask mask) {
                _mm256_maskload_ps(x + 8, _mm256_castps_si256(mask.hi))};
 }
 
-G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
-  _mm256_maskstore_ps(x, _mm256_castps_si256(mask.lo), value.lo);
-  _mm256_maskstore_ps(x + 8, _mm256_castps_si256(mask.hi), value.hi);
+/* (A masked store takes 12 cycles on AMD's cores.) */
+G16 void g16_store_first(float *x, g16 value, int count) {
+  if (count & 8)
+    _mm256_storeu_ps(x, value.lo);
+  const __m256 eight = count & 8 ? value.hi : value.lo;
+  __m128 four = _mm256_castps256_ps128(eight);
+  x += count & 8;
+  if (count & 4) {
+    _mm_storeu_ps(x, four);
+    four = _mm256_extractf128_ps(eight, 1);
+    x += 4;
+  }
+  if (count & 2) {
+    _mm_storel_pi((__m64 *)(void *)x, four);
+    four = _mm_movehl_ps(four, four);
+    x += 2;
+  }
+  if (count & 1)
+    _mm_store_ss(x, four);
 }
 
 G16 g16 g16_add(g16 a, g16 b) { return (g16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
@@ -57,6 +73,19 @@ G16 g16 g16_fma(g16 a, g16 b, g16 c) {
 
 G16 g16_mask g16_less(g16 a, g16 b) {
   return (g16_mask){_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
+}
+G16 g16 g16_min(g16 a, g16 b) { return (g16){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+G16 g16 g16_abs(g16 a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return (g16){_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+G16 g16 g16_with_sign(g16 a, g16 x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return (g16){_mm256_or_ps(a.lo, _mm256_and_ps(sign, x.lo)), _mm256_or_ps(a.hi, _mm256_and_ps(sign, x.hi))};
+}
+
+G16 g16_mask g16_at_least(g16 a, g16 b) {
+  return (g16_mask){_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_GE_OQ)};
 }
 G16 g16_mask g16_nan(g16 a) {
   return (g16_mask){_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q), _mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q)};
@@ -109,6 +138,14 @@ G16 g16_mask g16_or(g16_mask a, g16_mask b) { return (g16_mask){_mm256_or_ps(a.l
 G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) {
   return (g16){_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
 }
+
+/* One register of a group. */
+enum { G16_PART = 8 };
+typedef __m256 g16_part;
+G16 g16_part g16_part_of(g16 x, int part) { return part ? x.hi : x.lo; }
+G16 g16 g16_with_part(g16 x, int part, g16_part y) { return part ? (g16){x.lo, y} : (g16){y, x.hi}; }
+G16 g16_part g16_part_load(const float *x) { return _mm256_loadu_ps(x); }
+G16 g16_part g16_part_fma(g16_part a, g16_part b, g16_part c) { return _mm256_fmadd_ps(a, b, c); }
 
 /* Lanes 0 .. 7 of a and 8 .. 15 of b; the lower half twice; the upper half, moved down. */
 G16 g16 g16_halves(g16 a, g16 b) { return (g16){a.lo, b.hi}; }
@@ -177,13 +214,11 @@ G16 void g16_transpose8(__m256 r[8]) {
   }
   UNROLL
   for (int i = 0; i < 8; i += 4) /* r[i + c]: in half h column 4h + c of rows i to i + 3 */
-    UNROLL
-  for (int c = 0; c < 4; c++) {
-    const __m256d a = _mm256_castps_pd(t[i + c / 2]), b = _mm256_castps_pd(t[i + c / 2 + 2]);
-    r[i + c] = _mm256_castpd_ps(c % 2 ? _mm256_unpackhi_pd(a, b) : _mm256_unpacklo_pd(a, b));
-  }
-  UNROLL
-  for (int c = 0; c < 4; c++) {
+    UNROLL_FOR (c, 4) {
+      const __m256d a = _mm256_castps_pd(t[i + c / 2]), b = _mm256_castps_pd(t[i + c / 2 + 2]);
+      r[i + c] = _mm256_castpd_ps(c % 2 ? _mm256_unpackhi_pd(a, b) : _mm256_unpacklo_pd(a, b));
+    }
+  UNROLL_FOR (c, 4) {
     const __m256 low = _mm256_permute2f128_ps(r[c], r[c + 4], 0x20);
     r[c + 4] = _mm256_permute2f128_ps(r[c], r[c + 4], 0x31);
     r[c] = low;
@@ -206,16 +241,13 @@ G16 g16 g16_bf16(g16 x) { return (g16){g16_bf16_half(x.lo), g16_bf16_half(x.hi)}
 /* Lane j of group i becomes lane i of group j. */
 G16 void g16_transpose(g16 r[16]) {
   __m256 quarter[2][2][8]; /* [upper groups][upper lanes] */
-  UNROLL
-  for (int i = 0; i < 16; i++) {
+  UNROLL_FOR (i, 16) {
     quarter[i / 8][0][i % 8] = r[i].lo;
     quarter[i / 8][1][i % 8] = r[i].hi;
   }
-  UNROLL
-  for (int q = 0; q < 4; q++)
+  UNROLL_FOR (q, 4)
     g16_transpose8(quarter[q / 2][q % 2]);
-  UNROLL
-  for (int i = 0; i < 16; i++)
+  UNROLL_FOR (i, 16)
     r[i] = (g16){quarter[0][i / 8][i % 8], quarter[1][i / 8][i % 8]};
 }
 

@@ -19,7 +19,7 @@ G16 void g16_end_streams(void) { _mm_sfence(); }
 
 G16 g16_mask g16_first(int count) { return (g16_mask)((1u << count) - 1u); }
 G16 g16 g16_load_mask(const float *x, g16_mask mask) { return _mm512_maskz_loadu_ps(mask, x); }
-G16 void g16_store_mask(float *x, g16 value, g16_mask mask) { _mm512_mask_storeu_ps(x, mask, value); }
+G16 void g16_store_first(float *x, g16 value, int count) { _mm512_mask_storeu_ps(x, g16_first(count), value); }
 
 G16 g16 g16_add(g16 a, g16 b) { return _mm512_add_ps(a, b); }
 G16 g16 g16_sub(g16 a, g16 b) { return _mm512_sub_ps(a, b); }
@@ -27,8 +27,12 @@ G16 g16 g16_mul(g16 a, g16 b) { return _mm512_mul_ps(a, b); }
 G16 g16 g16_div(g16 a, g16 b) { return _mm512_div_ps(a, b); }
 G16 g16 g16_sqrt(g16 a) { return _mm512_sqrt_ps(a); }
 G16 g16 g16_fma(g16 a, g16 b, g16 c) { return _mm512_fmadd_ps(a, b, c); }
+G16 g16 g16_min(g16 a, g16 b) { return _mm512_min_ps(a, b); }
+G16 g16 g16_abs(g16 a) { return _mm512_abs_ps(a); }
+G16 g16 g16_with_sign(g16 a, g16 x) { return _mm512_or_ps(a, _mm512_and_ps(_mm512_set1_ps(-0.0f), x)); }
 
 G16 g16_mask g16_less(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+G16 g16_mask g16_at_least(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 G16 g16_mask g16_nan(g16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
@@ -114,13 +118,11 @@ G16 void g16_transpose(g16 r[16]) {
   }
   UNROLL
   for (int i = 0; i < 16; i += 4) /* r[i + c]: in quarter q column 4q + c of rows i to i + 3 */
-    UNROLL
-  for (int c = 0; c < 4; c++) {
-    const __m512d a = _mm512_castps_pd(t[i + c / 2]), b = _mm512_castps_pd(t[i + c / 2 + 2]);
-    r[i + c] = _mm512_castpd_ps(c % 2 ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
-  }
-  UNROLL
-  for (int c = 0; c < 4; c++) {
+    UNROLL_FOR (c, 4) {
+      const __m512d a = _mm512_castps_pd(t[i + c / 2]), b = _mm512_castps_pd(t[i + c / 2 + 2]);
+      r[i + c] = _mm512_castpd_ps(c % 2 ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
+    }
+  UNROLL_FOR (c, 4) {
     g16 even = _mm512_shuffle_f32x4(r[c], r[c + 4], 0x88), odd = _mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd);
     g16 even2 = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88), odd2 = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd);
     r[c] = _mm512_shuffle_f32x4(even, even2, 0x88);

@@ -45,15 +45,11 @@ G16 g16 g16_load_mask(const float *x, g16_mask mask) {
   return g16_load(out);
 }
 
-G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
-  uint32_t chosen[16];
+G16 void g16_store_first(float *x, g16 value, int count) {
   float from[16];
-  for (int i = 0; i < 4; i++)
-    vst1q_u32(chosen + 4 * i, mask.q[i]);
   g16_store(from, value);
-  for (int i = 0; i < 16; i++)
-    if (chosen[i])
-      x[i] = from[i];
+  for (int i = 0; i < count; i++)
+    x[i] = from[i];
 }
 
 G16 g16 g16_add(g16 a, g16 b) { G16_QUARTERS(g16, vaddq_f32(a.q[i], b.q[i])); }
@@ -62,8 +58,12 @@ G16 g16 g16_mul(g16 a, g16 b) { G16_QUARTERS(g16, vmulq_f32(a.q[i], b.q[i])); }
 G16 g16 g16_div(g16 a, g16 b) { G16_QUARTERS(g16, vdivq_f32(a.q[i], b.q[i])); }
 G16 g16 g16_sqrt(g16 a) { G16_QUARTERS(g16, vsqrtq_f32(a.q[i])); }
 G16 g16 g16_fma(g16 a, g16 b, g16 c) { G16_QUARTERS(g16, vfmaq_f32(c.q[i], a.q[i], b.q[i])); }
+G16 g16 g16_min(g16 a, g16 b) { G16_QUARTERS(g16, vminq_f32(a.q[i], b.q[i])); }
+G16 g16 g16_abs(g16 a) { G16_QUARTERS(g16, vabsq_f32(a.q[i])); }
+G16 g16 g16_with_sign(g16 a, g16 x) { G16_QUARTERS(g16, vbslq_f32(vdupq_n_u32(0x80000000u), x.q[i], a.q[i])); }
 
 G16 g16_mask g16_less(g16 a, g16 b) { G16_QUARTERS(g16_mask, vcltq_f32(a.q[i], b.q[i])); }
+G16 g16_mask g16_at_least(g16 a, g16 b) { G16_QUARTERS(g16_mask, vcgeq_f32(a.q[i], b.q[i])); }
 G16 g16_mask g16_nan(g16 a) { G16_QUARTERS(g16_mask, vmvnq_u32(vceqq_f32(a.q[i], a.q[i]))); }
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) {

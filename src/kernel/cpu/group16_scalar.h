@@ -48,10 +48,9 @@ G16 void g16_end_streams(void) {}
 
 G16 g16_mask g16_first(int count) { return (1u << count) - 1u; }
 APART g16 g16_load_mask(const float *x, g16_mask mask) { G16_LANES(mask >> i & 1 ? x[i] : 0); }
-APART void g16_store_mask(float *x, g16 value, g16_mask mask) {
-  for (int i = 0; i < 16; i++)
-    if (mask >> i & 1)
-      x[i] = value.f[i];
+APART void g16_store_first(float *x, g16 value, int count) {
+  for (int i = 0; i < count; i++)
+    x[i] = value.f[i];
 }
 
 G16 g16 g16_add(g16 a, g16 b) { return (g16){a.f + b.f}; }
@@ -75,7 +74,12 @@ APART g16 g16_fma(g16 a, g16 b, g16 c) {
   G16_LANES(fmaf(a.f[i], b.f[i], c.f[i]));
 }
 
+G16 g16 g16_min(g16 a, g16 b) { G16_LANES(a.f[i] < b.f[i] ? a.f[i] : b.f[i]); }
+G16 g16 g16_abs(g16 a) { return (g16){(g16_lanes)((g16_words)a.f & 0x7fffffff)}; }
+G16 g16 g16_with_sign(g16 a, g16 x) { return (g16){(g16_lanes)((g16_words)a.f | ((g16_words)x.f & INT32_MIN))}; }
+
 APART g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
+APART g16_mask g16_at_least(g16 a, g16 b) { G16_BITS(a.f[i] >= b.f[i]); }
 APART g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
 /* Bit i: lane i is not zero. */
 APART uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }

@@ -103,8 +103,7 @@ static void transpose(const turned *to, const float *from, int64_t first, const 
     for (int k = 0; k < h->width; k += 16) {
       const int channels = h->width - k < 16 ? h->width - k : 16;
       g16 square[16];
-      UNROLL
-      for (int i = 0; i < 16; i++)
+      UNROLL_FOR (i, 16)
         square[i] = j + i < h->places ? g16_load_some(from + (j + i) * h->stride + k, channels) : g16_zero();
       g16_transpose(square);
       for (int i = 0; i < channels; i++)
@@ -117,29 +116,22 @@ G16 void dots_of_groups(float *to, const float *const row[ROWS], const turned *a
                         int groups) {
   const float *first = across->first + j;
   g16 acc[ROWS][GROUPS];
-  UNROLL
-  for (int i = 0; i < ROWS; i++)
-    UNROLL
-  for (int q = 0; q < groups; q++)
-    acc[i][q] = g16_zero();
+  UNROLL_FOR (i, ROWS)
+    UNROLL_FOR (q, groups)
+      acc[i][q] = g16_zero();
   for (int k = 0; k < h->width; k++, first += across->step) {
     g16 of_places[GROUPS];
-    UNROLL
-    for (int q = 0; q < groups; q++)
+    UNROLL_FOR (q, groups)
       of_places[q] = g16_load(first + 16 * q);
-    UNROLL
-    for (int i = 0; i < ROWS; i++) {
+    UNROLL_FOR (i, ROWS) {
       const g16 x = g16_all(row[i][k]);
-      UNROLL
-      for (int q = 0; q < groups; q++)
+      UNROLL_FOR (q, groups)
         acc[i][q] = g16_fma(x, of_places[q], acc[i][q]);
     }
   }
-  UNROLL
-  for (int i = 0; i < ROWS; i++)
-    UNROLL
-  for (int q = 0; q < groups; q++)
-    g16_store(to + i * h->step + j + 16 * q, acc[i][q]);
+  UNROLL_FOR (i, ROWS)
+    UNROLL_FOR (q, groups)
+      g16_store(to + i * h->step + j + 16 * q, acc[i][q]);
 }
 
 /* to[i * step + j]: the chain over channels of row i, of query i of the block, and place j of what was transposed. */
@@ -205,21 +197,16 @@ G16 void mix_groups(const addition *a, const float *factor, const queries *q, in
   const int64_t step = a->step;
   const int left = a->left;
   g16 acc[ROWS][GROUPS];
-  UNROLL
-  for (int i = 0; i < ROWS; i++)
-    UNROLL
-  for (int c = 0; c < groups; c++)
-    acc[i][c] = g16_zero();
+  UNROLL_FOR (i, ROWS)
+    UNROLL_FOR (c, groups)
+      acc[i][c] = g16_zero();
   for (int64_t j = 0; j < q->reach[0]; j++) {
     g16 row[GROUPS];
-    UNROLL
-    for (int c = 0; c < groups; c++)
+    UNROLL_FOR (c, groups)
       row[c] = g16_load_some(a->rows + j * a->row_stride + 16 * c, left - 16 * c);
-    UNROLL
-    for (int i = 0; i < ROWS; i++) {
+    UNROLL_FOR (i, ROWS) {
       const g16 w = g16_all(a->weight[i * step + j]);
-      UNROLL
-      for (int c = 0; c < groups; c++)
+      UNROLL_FOR (c, groups)
         acc[i][c] = g16_fma(w, row[c], acc[i][c]);
     }
   }
@@ -228,20 +215,17 @@ G16 void mix_groups(const addition *a, const float *factor, const queries *q, in
     const int64_t j = q->reach[0] + more - 1;
     if (j >= q->reach[ROWS - 1])
       break;
-    UNROLL
-    for (int c = 0; c < groups; c++) {
+    UNROLL_FOR (c, groups) {
       const g16 row = g16_load_some(a->rows + j * a->row_stride + 16 * c, left - 16 * c);
       UNROLL
       for (int i = more; i < ROWS; i++)
         acc[i][c] = g16_fma(g16_all(a->weight[i * step + j]), row, acc[i][c]);
     }
   }
-  UNROLL
-  for (int i = 0; i < ROWS; i++) {
+  UNROLL_FOR (i, ROWS) {
     if (i == q->count)
       break;
-    UNROLL
-    for (int c = 0; c < groups; c++)
+    UNROLL_FOR (c, groups)
       g16_store_some(a->to + i * a->to_stride + 16 * c, g16_mul(acc[i][c], g16_all(factor[i])), left - 16 * c);
   }
 }
@@ -272,14 +256,12 @@ static void dots_of_one(float *to, const float *row, const turned *across, const
     const int64_t left = (h->padded - j) / 16;
     const float *of_places[TOGETHER];
     g16 acc[TOGETHER];
-    UNROLL
-    for (int i = 0; i < TOGETHER; i++) {
+    UNROLL_FOR (i, TOGETHER) {
       acc[i] = g16_zero();
       of_places[i] = across->first + j + (i < left ? 16 * i : 0);
     }
     for (int k = 0; k < h->width; k++) {
-      UNROLL
-      for (int i = 0; i < TOGETHER; i++)
+      UNROLL_FOR (i, TOGETHER)
         acc[i] = g16_fma(g16_all(row[k]), g16_load(of_places[i] + k * across->step), acc[i]);
     }
     for (int i = 0; i < TOGETHER && i < left; i++)
@@ -291,17 +273,14 @@ static void dots_of_one(float *to, const float *row, const turned *across, const
 G16 void mix_one(float *to, const float *weight, const float *rows, float factor, const head *h, int groups,
                  int channels) {
   g16 acc[TOGETHER];
-  UNROLL
-  for (int i = 0; i < groups; i++)
+  UNROLL_FOR (i, groups)
     acc[i] = g16_zero();
   for (int64_t j = 0; j < h->places; j++) {
     const g16 e = g16_all(weight[j]);
-    UNROLL
-    for (int i = 0; i < groups; i++)
+    UNROLL_FOR (i, groups)
       acc[i] = g16_fma(e, g16_load_some(rows + j * h->stride + 16 * i, i + 1 < groups ? 16 : channels), acc[i]);
   }
-  UNROLL
-  for (int i = 0; i < groups; i++)
+  UNROLL_FOR (i, groups)
     g16_store_some(to + 16 * i, g16_mul(acc[i], g16_all(factor)), i + 1 < groups ? 16 : channels);
 }
 
@@ -379,16 +358,13 @@ static int64_t fewest(int64_t a, int64_t b) { return a < b ? a : b; }
 /* acc[i] = fma(weight[i], row, acc[i]) for i below `count`. */
 G16 void add_row(g16 (*acc)[GROUPS], const float *weight, const float *row, int count, int groups, int left) {
   g16 of_row[GROUPS];
-  UNROLL
-  for (int c = 0; c < groups; c++)
+  UNROLL_FOR (c, groups)
     of_row[c] = g16_load_some(row + 16 * c, left - 16 * c);
-  UNROLL
-  for (int i = 0; i < ROWS; i++) {
+  UNROLL_FOR (i, ROWS) {
     if (i >= count)
       break;
     const g16 w = g16_all(weight[i]);
-    UNROLL
-    for (int c = 0; c < groups; c++)
+    UNROLL_FOR (c, groups)
       acc[i][c] = g16_fma(w, of_row[c], acc[i][c]);
   }
 }
@@ -404,11 +380,9 @@ typedef struct readers {
 G16 void spread_groups(const addition *a, const readers *r, int groups) {
   const int64_t step = a->step, row_stride = a->row_stride;
   g16 acc[ROWS][GROUPS];
-  UNROLL
-  for (int i = 0; i < ROWS; i++)
-    UNROLL
-  for (int c = 0; c < groups; c++)
-    acc[i][c] = g16_load(a->to + i * a->to_stride + 16 * c);
+  UNROLL_FOR (i, ROWS)
+    UNROLL_FOR (c, groups)
+      acc[i][c] = g16_load(a->to + i * a->to_stride + 16 * c);
   int64_t at = r->from;
   for (; at < r->whole && at < r->end; at++)
     add_row(acc, a->weight + at * step, a->rows + at * row_stride, (int)fewest(ROWS - (r->whole - at), r->count),
@@ -417,11 +391,9 @@ G16 void spread_groups(const addition *a, const readers *r, int groups) {
     add_row(acc, a->weight + at * step, a->rows + at * row_stride, ROWS, groups, a->left);
   for (; at < r->end; at++)
     add_row(acc, a->weight + at * step, a->rows + at * row_stride, r->count, groups, a->left);
-  UNROLL
-  for (int i = 0; i < ROWS; i++)
-    UNROLL
-  for (int c = 0; c < groups; c++)
-    g16_store(a->to + i * a->to_stride + 16 * c, acc[i][c]);
+  UNROLL_FOR (i, ROWS)
+    UNROLL_FOR (c, groups)
+      g16_store(a->to + i * a->to_stride + 16 * c, acc[i][c]);
 }
 
 /* Of places j to j + ROWS - 1. */

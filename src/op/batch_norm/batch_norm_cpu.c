@@ -31,14 +31,12 @@ static void all_channels(const hd_call *call, channels_fn *const of[]) {
 
 /* Numbers of the channels, a group each. */
 G16 void load_channels(g16 *to, const hd_call *call, int slot, int c, int groups, int left) {
-  UNROLL
-  for (int q = 0; q < groups; q++)
+  UNROLL_FOR (q, groups)
     to[q] = g16_load_some((const float *)call->in[slot] + c + 16 * q, left);
 }
 
 G16 void store_channels(float *to, const g16 *value, int c, int groups, int left) {
-  UNROLL
-  for (int q = 0; q < groups; q++)
+  UNROLL_FOR (q, groups)
     g16_store_some(to + c + 16 * q, value[q], left);
 }
 
@@ -49,9 +47,8 @@ G16 void sum_pixels(g16 *sum, const hd_call *call, int c, int groups, int left) 
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
-      UNROLL
-    for (int q = 0; q < groups; q++)
-      sum[q] = g16_add(sum[q], g16_load_some(x + 16 * q, left));
+      UNROLL_FOR (q, groups)
+        sum[q] = g16_add(sum[q], g16_load_some(x + 16 * q, left));
   }
 }
 
@@ -60,23 +57,20 @@ G16 void sum_squared_deviations(g16 *m2, const g16 *mean, const hd_call *call, i
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci)
-      UNROLL
-    for (int q = 0; q < groups; q++) {
-      const g16 d = g16_sub(g16_load_some(x + 16 * q, left), mean[q]);
-      m2[q] = g16_fma(d, d, m2[q]);
-    }
+      UNROLL_FOR (q, groups) {
+        const g16 d = g16_sub(g16_load_some(x + 16 * q, left), mean[q]);
+        m2[q] = g16_fma(d, d, m2[q]);
+      }
   }
 }
 
 G16 void batch_stats_of(const hd_call *call, int c, int groups, int left) {
   const g16 count = g16_all((float)(call->rows * pixels_of(call->g)));
   g16 mean[MOST], m2[MOST];
-  UNROLL
-  for (int q = 0; q < groups; q++)
+  UNROLL_FOR (q, groups)
     mean[q] = m2[q] = g16_zero();
   sum_pixels(mean, call, c, groups, left);
-  UNROLL
-  for (int q = 0; q < groups; q++)
+  UNROLL_FOR (q, groups)
     mean[q] = g16_div(mean[q], count);
   sum_squared_deviations(m2, mean, call, c, groups, left);
   store_channels(call->out[0], mean, c, groups, left);
@@ -91,16 +85,14 @@ G16 void batch_norm_of(const hd_call *call, int c, int groups, int left) {
   load_channels(bias, call, 2, c, groups, left);
   load_channels(mean, call, 3, c, groups, left);
   load_channels(variance, call, 4, c, groups, left);
-  UNROLL
-  for (int q = 0; q < groups; q++)
+  UNROLL_FOR (q, groups)
     scale[q] = g16_div(scale[q], deviation(variance[q], g));
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n) + c;
     float *y = out_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, y += g->ci)
-      UNROLL
-    for (int q = 0; q < groups; q++)
-      g16_store_some(y + 16 * q, g16_fma(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), scale[q], bias[q]), left);
+      UNROLL_FOR (q, groups)
+        g16_store_some(y + 16 * q, g16_fma(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), scale[q], bias[q]), left);
   }
 }
 OF_GROUPS(batch_norm)
@@ -110,20 +102,18 @@ G16 void batch_norm_dw_of(const hd_call *call, int c, int groups, int left) {
   g16 mean[MOST], r[MOST], dw[MOST], db[MOST];
   load_channels(mean, call, 2, c, groups, left);
   load_channels(r, call, 3, c, groups, left);
-  UNROLL
-  for (int q = 0; q < groups; q++) {
+  UNROLL_FOR (q, groups) {
     r[q] = g16_div(g16_all(1), deviation(r[q], g));
     dw[q] = db[q] = g16_zero();
   }
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n) + c, *dy = in_row(call, 1, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci)
-      UNROLL
-    for (int q = 0; q < groups; q++) {
-      const g16 d = g16_load_some(dy + 16 * q, left);
-      dw[q] = g16_fma(d, g16_mul(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), r[q]), dw[q]);
-      db[q] = g16_add(db[q], d);
-    }
+      UNROLL_FOR (q, groups) {
+        const g16 d = g16_load_some(dy + 16 * q, left);
+        dw[q] = g16_fma(d, g16_mul(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), r[q]), dw[q]);
+        db[q] = g16_add(db[q], d);
+      }
   }
   if (call->out[0])
     store_channels(call->out[0], dw, c, groups, left);
@@ -141,8 +131,7 @@ G16 void batch_norm_dx_of(const hd_call *call, int c, int groups, int left) {
   load_channels(r, call, 4, c, groups, left);
   load_channels(dw, call, 5, c, groups, left);
   load_channels(db, call, 6, c, groups, left);
-  UNROLL
-  for (int q = 0; q < groups; q++) {
+  UNROLL_FOR (q, groups) {
     r[q] = g16_div(g16_all(1), deviation(r[q], g));
     scale[q] = g16_mul(scale[q], r[q]);
     dw[q] = g16_div(dw[q], count);
@@ -152,12 +141,11 @@ G16 void batch_norm_dx_of(const hd_call *call, int c, int groups, int left) {
     const float *dy = in_row(call, 0, n) + c, *x = in_row(call, 2, n) + c;
     float *dx = out_row(call, 0, n) + c;
     for (int64_t p = 0; p < pixels_of(g); p++, x += g->ci, dy += g->ci, dx += g->ci)
-      UNROLL
-    for (int q = 0; q < groups; q++) {
-      const g16 xhat = g16_mul(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), r[q]);
-      const g16 d = g16_sub(g16_load_some(dy + 16 * q, left), g16_fma(xhat, dw[q], db[q]));
-      g16_store_some(dx + 16 * q, g16_mul(scale[q], d), left);
-    }
+      UNROLL_FOR (q, groups) {
+        const g16 xhat = g16_mul(g16_sub(g16_load_some(x + 16 * q, left), mean[q]), r[q]);
+        const g16 d = g16_sub(g16_load_some(dy + 16 * q, left), g16_fma(xhat, dw[q], db[q]));
+        g16_store_some(dx + 16 * q, g16_mul(scale[q], d), left);
+      }
   }
 }
 OF_GROUPS(batch_norm_dx)

@@ -16,12 +16,12 @@ G16 g16 bce_with_logits_term(const hd_call *call, int32_t i, g16 y, g16 target, 
   g16 one = g16_all(1);
   g16 log_weight = g16_fma(g16_sub(loss16_weights(call, i), one), target, one);
   g16 below = g16_choose(g16_less(y, g16_zero()), loss16_minus(y), g16_zero());
-  g16 softplus = g16_add(log_1_plus(g16_exp(loss16_minus(loss16_magnitude(y)))), below);
+  g16 softplus = g16_add(log_1_plus(g16_exp_minus_abs(y)), below);
   return g16_add(chains, g16_fma(log_weight, softplus, g16_mul(g16_sub(one, target), y)));
 }
 
 G16 g16 bce_with_logits_slope(const hd_call *call, int32_t i, g16 y, g16 target) {
-  g16 one = g16_all(1), e = g16_exp(loss16_minus(loss16_magnitude(y))), w = loss16_weights(call, i);
+  g16 one = g16_all(1), e = g16_exp_minus_abs(y), w = loss16_weights(call, i);
   g16 sigma = g16_div(g16_choose(g16_less(y, g16_zero()), e, one), g16_add(one, e));
   return g16_fma(g16_fma(w, target, g16_sub(one, target)), sigma, loss16_minus(g16_mul(w, target)));
 }

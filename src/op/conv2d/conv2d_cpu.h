@@ -15,11 +15,6 @@
 
 enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
 
-/* Complete unrolling of loops with constant bounds, without which accumulators would be stored in memory. */
-#define UNROLL_FOR(i, count)                                                                                           \
-  UNROLL                                                                                                               \
-  for (int i = 0; i < (count); i++)
-
 /* Copies of a function for all sizes a by b of a block, which are constants there. A file defines FITS(a, b), whether
  * its instruction set runs that size, and BLOCK(a, b), the copy block_AxB, which does nothing if FITS is false; then
  * BLOCK_TABLE(type) makes the copies and blocks[b - 1][a - 1]. */

@@ -19,7 +19,7 @@ G16 g16 gelu_tanh16(const hd_geom *g, g16 x) {
 }
 
 G16 g16 gelu_back(const hd_geom *g, g16 dy, g16 x) {
-  g16 density = g16_mul(g16_exp(g16_mul(g16_mul(x, x), g16_all(-0.5f))), g16_all((float)HD_ONE_BY_SQRT_2PI));
+  g16 density = g16_mul(g16_exp_below(g16_mul(g16_mul(x, x), g16_all(-0.5f))), g16_all((float)HD_ONE_BY_SQRT_2PI));
   return g16_mul(dy, g16_fma(x, density, share_below(x)));
 }
 

@@ -14,25 +14,20 @@ G16 void form_bias_groups(const hd_form *f, int j, int groups) {
   g16 stack[HD_MAX_REDUCTION_DEPTH][BIAS_GROUPS], acc[BIAS_GROUPS];
   const int left = f->j1 - j;
   for (hd_walk w = hd__reduction_walk(f->reduction); hd__walk_push(&w);) {
-    UNROLL
-    for (int v = 0; v < groups; v++)
+    UNROLL_FOR (v, groups)
       acc[v] = g16_zero();
     const float *dy = f->dy + w.step->row0 * f->dy_stride + j;
     for (int64_t n = w.step->row0; n < w.step->row1; n++, dy += f->dy_stride)
-      UNROLL
-    for (int v = 0; v < groups; v++)
-      acc[v] = g16_add(acc[v], groups > 1 ? g16_load(dy + 16 * v) : g16_load_some(dy, left));
+      UNROLL_FOR (v, groups)
+        acc[v] = g16_add(acc[v], groups > 1 ? g16_load(dy + 16 * v) : g16_load_some(dy, left));
     while (hd__walk_merge(&w)) {
-      UNROLL
-      for (int v = 0; v < groups; v++)
+      UNROLL_FOR (v, groups)
         acc[v] = g16_add(stack[w.top][v], acc[v]);
     }
-    UNROLL
-    for (int v = 0; v < groups; v++)
+    UNROLL_FOR (v, groups)
       stack[w.top][v] = acc[v];
   }
-  UNROLL
-  for (int v = 0; v < groups; v++)
+  UNROLL_FOR (v, groups)
     g16_store_some(f->out + (j - f->j0) + 16 * v, stack[0][v], left - 16 * v);
 }
 

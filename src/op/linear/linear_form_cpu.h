@@ -42,15 +42,12 @@ typedef g16 sums[MAX_ROWS][GROUPS];
 
 G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups) {
   g16 xv[GROUPS];
-  UNROLL
-  for (int v = 0; v < groups; v++)
+  UNROLL_FOR (v, groups)
     xv[v] = g16_held(g16_load(x + 16 * v));
-  UNROLL
-  for (int r = 0; r < rows; r++) {
+  UNROLL_FOR (r, rows) {
     g16 d = g16_all(dy[r]);
-    UNROLL
-    for (int v = 0; v < groups; v++)
-      acc[r][v] = g16_fma(d, xv[v], acc[r][v]);
+    UNROLL_FOR (v, groups)
+      acc[r][v] = GROUPS == 1 ? g16_held(g16_fma(d, xv[v], acc[r][v])) : g16_fma(d, xv[v], acc[r][v]);
   }
 }
 
@@ -63,15 +60,12 @@ typedef struct cursor {
 /* One shard's chains: from the start or +0; samples ascending: acc = fma(dy[j], x[k], acc). The first four in one
  * go. */
 G16 void shard(sums acc, cursor *at, int samples, int rows, int groups, int shifted) {
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = shifted ? g16_all(at->start[r]) : g16_zero();
+  UNROLL_FOR (r, rows)
+    UNROLL_FOR (v, groups)
+      acc[r][v] = shifted ? g16_all(at->start[r]) : g16_zero();
   at->start += shifted ? STARTS : 0;
   if (samples >= SAMPLES) {
-    UNROLL
-    for (int n = 0; n < SAMPLES; n++)
+    UNROLL_FOR (n, SAMPLES)
       sample(acc, at->x, at->dy, rows, groups), at->x += at->x_stride, at->dy += at->dy_stride;
     samples -= SAMPLES;
   }
@@ -80,40 +74,32 @@ G16 void shard(sums acc, cursor *at, int samples, int rows, int groups, int shif
 }
 
 G16 void add_right(sums acc, const sums right, int rows, int groups) {
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = g16_add(acc[r][v], right[r][v]);
+  UNROLL_FOR (r, rows)
+    UNROLL_FOR (v, groups)
+      acc[r][v] = g16_add(acc[r][v], right[r][v]);
 }
 
 /* Adds the topmost entry of the stack to the registers. */
 G16 float *merge(sums acc, float *top, int rows, int groups) {
   top -= rows * groups * 16;
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
+  UNROLL_FOR (r, rows)
+    UNROLL_FOR (v, groups)
+      acc[r][v] = g16_add(g16_load(top + 16 * (r * groups + v)), acc[r][v]);
   return top;
 }
 
 G16 float *push(const sums acc, float *top, int rows, int groups) {
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    UNROLL
-  for (int v = 0; v < groups; v++)
-    g16_store(top + 16 * (r * groups + v), acc[r][v]);
+  UNROLL_FOR (r, rows)
+    UNROLL_FOR (v, groups)
+      g16_store(top + 16 * (r * groups + v), acc[r][v]);
   return top + rows * groups * 16;
 }
 
 /* A sum ends by adding +0 if it is shifted. */
 G16 void write_out(const block *b, const sums acc, int rows, int groups, int shifted) {
-  UNROLL
-  for (int r = 0; r < rows; r++) {
+  UNROLL_FOR (r, rows) {
     float *out = b->out + r * b->out_ld;
-    UNROLL
-    for (int v = 0; v < groups - 1; v++)
+    UNROLL_FOR (v, groups - 1)
       g16_store(out + 16 * v, shifted ? g16_add(acc[r][v], g16_zero()) : acc[r][v]);
     const g16 last = acc[r][groups - 1];
     g16_store_some(out + 16 * (groups - 1), shifted ? g16_add(last, g16_zero()) : last, b->left);
@@ -156,16 +142,7 @@ G16 void form_block(const block *b, int rows, int groups, int shifted) {
 
 /* `groups` is a constant where this is inlined. */
 G16 void form_rows(const block *b, int rows, int groups, int shifted) {
-  switch (rows) {
-    ROWS(1);
-    ROWS(2);
-    ROWS(3);
-    ROWS(4);
-    ROWS(5);
-    ROWS(6);
-    ROWS(7);
-    ROWS(8);
-  }
+  switch (rows) { CASES_8(ROWS) }
 }
 
 /* Forms a block of this many groups of columns. Not inlined: the values that the caller keeps in registers would

@@ -8,12 +8,7 @@ static void log_softmax_of(const float *x, float *y, int channels) {
     g16_store_some(y + c, g16_sub(g16_sub(g16_load_some(x + c, channels - c), m), sum), channels - c);
 }
 
-static void log_softmax(const hd_call *call) {
-  const hd_geom *g = call->g;
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t p = 0; p < pixels_of(g); p++)
-      log_softmax_of(in_row(call, 0, n) + p * g->ci, out_row(call, 0, n) + p * g->ci, g->ci);
-}
+static void log_softmax(const hd_call *call) { each_pixel(call, log_softmax_of); }
 
 static void log_softmax_back(const float *dy, const float *y, float *dx, int channels) {
   g16 chains = g16_zero();
@@ -26,13 +21,7 @@ static void log_softmax_back(const float *dy, const float *y, float *dx, int cha
   }
 }
 
-static void log_softmax_dx(const hd_call *call) {
-  const hd_geom *g = call->g;
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t p = 0; p < pixels_of(g); p++)
-      log_softmax_back(in_row(call, 0, n) + p * g->ci, in_row(call, 1, n) + p * g->ci, out_row(call, 0, n) + p * g->ci,
-                       g->ci);
-}
+static void log_softmax_dx(const hd_call *call) { each_pixel_dx(call, log_softmax_back); }
 
 void HD_SYM(log_softmax_fill)(hd_kernels *table) {
   table->run[HD_OP_log_softmax] = log_softmax;

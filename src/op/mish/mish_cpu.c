@@ -8,7 +8,7 @@ typedef struct mish_terms {
 
 G16 mish_terms terms_of(g16 x) {
   mish_terms m = {.below = g16_less(x, g16_zero())};
-  const g16 two = g16_all(2), e = m.e = g16_exp(g16_choose(m.below, x, g16_minus(x)));
+  const g16 two = g16_all(2), e = m.e = g16_exp_minus_abs(x);
   const g16 n = g16_choose(m.below, g16_mul(e, g16_add(e, two)), g16_fma(two, e, g16_all(1)));
   m.t = g16_div(n, g16_add(n, g16_choose(m.below, two, g16_mul(g16_mul(two, e), e))));
   return m;

@@ -38,14 +38,12 @@ typedef struct panel {
 } panel;
 
 G16 void load(g16 *acc, const float *from, int groups) {
-  UNROLL
-  for (int g = 0; g < groups; g++)
+  UNROLL_FOR (g, groups)
     acc[g] = g16_load(from + 16 * g);
 }
 
 G16 void store(float *to, const g16 *acc, int groups) {
-  UNROLL
-  for (int g = 0; g < groups; g++)
+  UNROLL_FOR (g, groups)
     g16_store(to + 16 * g, acc[g]);
 }
 
@@ -107,8 +105,7 @@ G16 void skip_zeros(panel *p, int n, int k, uint64_t live, int groups) {
   for (; live; live &= live - 1) {
     const int i = __builtin_ctzll(live);
     const g16 xv = g16_all(x[i]);
-    UNROLL
-    for (int g = 0; g < groups; g++)
+    UNROLL_FOR (g, groups)
       acc[g] = g16_fma(xv, g16_load(p->w + (i * groups + g) * 16), acc[g]);
   }
   store(p->chain[n], acc, groups);
@@ -124,24 +121,19 @@ G16 void take_some(panel *p, int n, input_range in, int rows, int g, int groups)
   const int now = groups < GROUPS ? groups : GROUPS;
   const float *x = p->x + n * p->x_stride + in.k, *w = p->w + 16 * g;
   g16 acc[ROWS][GROUPS];
-  UNROLL
-  for (int r = 0; r < rows; r++)
+  UNROLL_FOR (r, rows)
     load(acc[r], (p->begun ? p->chain[n + r] : p->first) + 16 * g, now);
   for (int i = 0; i < in.count; i++, w += 16 * groups) {
     g16 wv[GROUPS];
-    UNROLL
-    for (int v = 0; v < now; v++)
+    UNROLL_FOR (v, now)
       wv[v] = g16_held(g16_load(w + 16 * v));
-    UNROLL
-    for (int r = 0; r < rows; r++) {
+    UNROLL_FOR (r, rows) {
       const g16 xv = g16_all(x[r * p->x_stride + i]);
-      UNROLL
-      for (int v = 0; v < now; v++)
+      UNROLL_FOR (v, now)
         acc[r][v] = g16_fma(xv, wv[v], acc[r][v]);
     }
   }
-  UNROLL
-  for (int r = 0; r < rows; r++)
+  UNROLL_FOR (r, rows)
     store(p->chain[n + r] + 16 * g, acc[r], now);
 }
 
@@ -161,14 +153,7 @@ G16 void take_all(panel *p, input_range in, int groups) {
   int n = 0;
   for (int blocks = (p->samples + ROWS - 1) / ROWS; blocks > 0; blocks--) {
     const int rows = (p->samples - n + blocks - 1) / blocks;
-    switch (rows) {
-      TAKE_ROWS(1);
-      TAKE_ROWS(2);
-      TAKE_ROWS(3);
-      TAKE_ROWS(4);
-      TAKE_ROWS(5);
-      TAKE_ROWS(6);
-    }
+    switch (rows) { CASES_6(TAKE_ROWS) }
     n += rows;
   }
   p->begun = true;
@@ -219,9 +204,8 @@ static void sums_of(float *to, const float *w, int inputs, int outputs) {
   for (int j = 0; j < 4; j++)
     row[j] = w + (int64_t)(j < outputs ? j : 0) * inputs;
   for (int k = 0; k < inputs; k += 16)
-    UNROLL
-  for (int j = 0; j < 4; j++)
-    sum[j] = g16_keep_tail(sum[j], g16_add(sum[j], g16_load_some(row[j] + k, inputs - k)), inputs - k);
+    UNROLL_FOR (j, 4)
+      sum[j] = g16_keep_tail(sum[j], g16_add(sum[j], g16_load_some(row[j] + k, inputs - k)), inputs - k);
   g16_tree4(to, sum[0], sum[1], sum[2], sum[3]);
 }
 

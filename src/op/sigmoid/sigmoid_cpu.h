@@ -4,7 +4,6 @@
 #include "kernel/cpu/each16.h"
 
 G16 g16 g16_sigmoid(g16 x) {
-  g16_mask below = g16_less(x, g16_zero());
-  g16 e = g16_exp(g16_choose(below, x, g16_minus(x)));
-  return g16_div(g16_choose(below, e, g16_all(1)), g16_add(g16_all(1), e));
+  g16 e = g16_exp_minus_abs(x), one = g16_all(1);
+  return g16_div(g16_choose(g16_less(x, g16_zero()), e, one), g16_add(one, e));
 }

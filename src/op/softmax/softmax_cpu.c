@@ -11,12 +11,7 @@ static void softmax_of(const float *x, float *y, int channels) {
   }
 }
 
-static void softmax(const hd_call *call) {
-  const hd_geom *g = call->g;
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t p = 0; p < pixels_of(g); p++)
-      softmax_of(in_row(call, 0, n) + p * g->ci, out_row(call, 0, n) + p * g->ci, g->ci);
-}
+static void softmax(const hd_call *call) { each_pixel(call, softmax_of); }
 
 static void softmax_back(const float *dy, const float *y, float *dx, int channels) {
   g16 chains = g16_zero();
@@ -31,13 +26,7 @@ static void softmax_back(const float *dy, const float *y, float *dx, int channel
   }
 }
 
-static void softmax_dx(const hd_call *call) {
-  const hd_geom *g = call->g;
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t p = 0; p < pixels_of(g); p++)
-      softmax_back(in_row(call, 0, n) + p * g->ci, in_row(call, 1, n) + p * g->ci, out_row(call, 0, n) + p * g->ci,
-                   g->ci);
-}
+static void softmax_dx(const hd_call *call) { each_pixel_dx(call, softmax_back); }
 
 void HD_SYM(softmax_fill)(hd_kernels *table) {
   table->run[HD_OP_softmax] = softmax;

@@ -32,3 +32,18 @@ static inline float sum_of_exp(const float *x, int count, float m) {
   }
   return g16_tree(chains);
 }
+
+/* Every pixel of a call: y of x, and dx of dy and y. */
+G16 void each_pixel(const hd_call *call, void (*of)(const float *x, float *y, int channels)) {
+  const int c = call->g->ci;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t p = 0; p < pixels_of(call->g); p++)
+      of(in_row(call, 0, n) + p * c, out_row(call, 0, n) + p * c, c);
+}
+
+G16 void each_pixel_dx(const hd_call *call, void (*of)(const float *dy, const float *y, float *dx, int channels)) {
+  const int c = call->g->ci;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t p = 0; p < pixels_of(call->g); p++)
+      of(in_row(call, 0, n) + p * c, in_row(call, 1, n) + p * c, out_row(call, 0, n) + p * c, c);
+}
