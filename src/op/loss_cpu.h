@@ -41,6 +41,7 @@ G16 void loss16_divide(const hd_call *call, loss16_slope *slope) {
 
 /* -x, also of a zero. */
 G16 g16 loss16_minus(g16 x) { return g16_mul(g16_all(-1), x); }
+G16 g16 loss16_magnitude(g16 x) { return g16_choose(g16_less(x, g16_zero()), loss16_minus(x), x); }
 
 /* The positive examples' weights of the outputs from i on. */
 G16 g16 loss16_weights(const hd_call *call, int32_t i) {

@@ -3,7 +3,7 @@
 
 G16 g16 huber_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains) {
   const float delta = call->g->huber.delta;
-  g16 a = g16_abs(g16_sub(y, target));
+  g16 a = loss16_magnitude(g16_sub(y, target));
   g16 near = g16_mul(g16_mul(g16_all(0.5f), a), a);
   g16 far = g16_mul(g16_all(delta), g16_sub(a, g16_all(0.5f * delta)));
   return g16_add(chains, g16_choose(g16_less(a, g16_all(delta)), near, far));

@@ -2,7 +2,7 @@
 #include "op/loss_cpu.h"
 
 G16 g16 l1_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains) {
-  return g16_add(chains, g16_abs(g16_sub(y, target)));
+  return g16_add(chains, loss16_magnitude(g16_sub(y, target)));
 }
 
 G16 g16 l1_slope(const hd_call *call, int32_t i, g16 y, g16 target) {

@@ -102,10 +102,10 @@ G16 void run_block(const block *b, int rows, int outs, bool fetches) {
 /* The slab's outputs for one block of samples and one part of the columns. */
 G16 void run_part(block b, int rows, int outs, bool fetches) {
   for (; outs > 0; b.saved += ROWS) {
-    const int now = outs >= OUTS ? OUTS : outs >= 2 ? 2 : 1;
-    if (outs >= OUTS)
+    const int now = outs >= OUTS && (OUTS != 3 || outs != 4) ? OUTS : outs >= 2 ? 2 : 1; /* 4: better 2, 2 than 3, 1 */
+    if (now == OUTS)
       run_block(&b, rows, OUTS, fetches);
-    else if (OUTS > 2 && outs >= 2)
+    else if (OUTS > 2 && now == 2)
       run_block(&b, rows, 2, fetches);
     else
       run_block(&b, rows, 1, fetches);
@@ -189,8 +189,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Outputs j0 to j1 - 1 by slabs: of whole rows, or of some columns, for as many samples at a time as chains can be
  * stored for. */
 static void run_slabs(const hd_call *call, int j0, int j1) {
-  const int columns = call->g->ci, fitting = SLAB_ELEMS / columns / OUTS * OUTS, is_wide = fitting < FEWEST_OUTS;
-  const int64_t outs = is_wide ? WIDE_OUTS : least(fitting, SLAB_BLOCKS * OUTS),
+  const int columns = call->g->ci, fitting = SLAB_ELEMS / columns, is_wide = fitting < FEWEST_OUTS;
+  const int64_t outs = is_wide ? WIDE_OUTS : least(fitting / OUTS, SLAB_BLOCKS) * OUTS,
                 width = is_wide ? WIDE_COLUMNS : columns;
   const int64_t rows = is_wide ? WIDE_ROW_BLOCKS * ROWS : call->rows;
   const bool fetches = !is_wide && (int64_t)(j1 - j0) * columns >= FETCH_ELEMS;
