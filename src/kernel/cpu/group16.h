@@ -5,8 +5,8 @@
  * except g16_tree and g16_tree4, which are the fixed tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1, and g16_largest.
  *
  * A mask chooses lanes. g16_first(n) is lanes 0 .. n-1 of a tail; masked loads give zero elsewhere and touch no memory
- * there. g16_store_first(x, value, n) stores lanes 0 .. n-1, n below 16, and leaves memory behind unchanged. Any
- * alignment.
+ * there. g16_store_first(x, value, n) stores lanes 0 .. n-1 and leaves memory behind them unchanged; n is below 16, or
+ * with AVX-512 at most 16. Any alignment.
  *
  * g16_min(a, b) is a < b ? a : b (for a NaN, b, or NaN); g16_with_sign(a, x) is a, which has no sign, with that of x.
  *
@@ -87,8 +87,7 @@ G16 void g16_fetch_to_l2(const float *x) { __builtin_prefetch(x, 0, 2); }
 #include "kernel/cpu/group16_scalar.h"
 #endif
 
-/* g16_part is what kernels hold in registers that would need fewer than a block's groups take: on AVX2 half a group,
- * elsewhere a group. */
+/* A part of a group, for blocks whose whole groups take too many registers: half with AVX2, elsewhere the group. */
 #if !HD_ISA_IS(avx2)
 enum { G16_PART = 16 };
 typedef g16 g16_part;

@@ -1,14 +1,15 @@
 /* The linear layer, in register blocks, and the gradient of its input, a product of matrices.
  *
  * Forward: an output is 16 interleaved chains over k in one group, so a block of ROWS samples by OUTS outputs keeps
- * that many groups in registers for one pass over k, or where registers are narrower, a part of these groups for each
- * of some passes; loads of x and w are shared over the block. An element's chain does not depend on its block, so a
- * tail of samples or outputs runs the same code with smaller constants.
+ * that many groups in registers for one pass over k (with AVX2 half of each group, for two passes); loads of x and w
+ * are shared over the block. An element's chain does not depend on its block, so a tail of samples or outputs runs the
+ * same code with smaller constants.
  *
  * A slab of outputs, whose weights stay in the second-level cache, is computed for all samples before the next.
  * There the block's samples stay in the first-level cache while the slab's weights stream; long sums are computed in
- * parts for the same reason, and the slab's chains are stored between parts. Where a slab of whole rows would have few
- * outputs, each of which reads all samples again, it has some columns of more. Bias and ReLU follow in whole groups. */
+ * parts for the same reason, and the slab's chains are stored between parts. Where whole rows of few outputs fill a
+ * slab, so that all samples would be read again for each of many slabs, it holds some columns of more outputs. Bias and
+ * ReLU follow in whole groups. */
 #include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
@@ -16,8 +17,8 @@
 enum { ROWS = LINEAR_ROWS, OUTS = LINEAR_OUTS, COPIED = LINEAR_COPIED, PARTS = 16 / G16_PART };
 
 /* A slab: 640 KB of weights, and at most as many blocks as there is room to store chains for. From FETCH_ELEMS weights
- * on, 2 MB, the next slab is not in a core's caches yet. Where whole rows of fewer than FEWEST_OUTS outputs fit, it has
- * some columns of WIDE_OUTS for a few blocks of samples. */
+ * on, 2 MB, the next slab is not in a core's caches yet. Where it would hold whole rows of fewer than FEWEST_OUTS
+ * outputs, it holds WIDE_COLUMNS of WIDE_OUTS, for WIDE_ROW_BLOCKS blocks of samples at a time. */
 enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32, FETCH_ELEMS = 512 << 10, FEWEST_OUTS = 16 };
 enum { WIDE_OUTS = 48, WIDE_COLUMNS = SLAB_ELEMS / WIDE_OUTS / PART_COLUMNS * PART_COLUMNS };
 enum { LINE = 16 /* what each step fetches at most */ };
