@@ -47,7 +47,7 @@ G16 void run_groups(g16 (*acc)[OUTS], const block *b, int part, int rows, int ou
   UNROLL_FOR (r, rows)
     UNROLL_FOR (j, outs)
       sums[r][j] = g16_part_of(at.k0 == 0 ? g16_zero() : at.saved[r][j], part);
-  const int64_t row = at.row, step = COPIED ? at.step : 16;
+  const int64_t row = at.row, step = COPIED > 0 ? at.step : 16;
   const float *next = at.next, *x = at.groups + G16_PART * part, *w = at.w + G16_PART * part;
   for (int k = at.k0; k + 16 <= at.k1; k += 16, x += step, next += at.ahead) {
     if (fetches && part == PARTS - 1)
@@ -130,12 +130,12 @@ G16 void copy_part(block *b, float *copy, int rows) {
 G16 void run_rows(const block *slab, int rows, int outs, bool fetches) {
   const int columns = slab->k1 - slab->k0, parts = (columns + PART_COLUMNS - 1) / PART_COLUMNS;
   const int width = ((columns + parts - 1) / parts + 15) / 16 * 16;
-  _Alignas(64) float copy[COPIED ? PART_COLUMNS * ROWS : 1];
+  _Alignas(64) float copy[COPIED > 0 ? PART_COLUMNS * ROWS : 1];
   block b = *slab;
   for (; b.k0 < slab->k1; b.k0 = b.k1) {
     b.k1 = b.k0 + width < slab->k1 ? b.k0 + width : slab->k1;
     b.groups = b.x + b.k0, b.row = b.x_stride, b.step = 16;
-    if (COPIED && outs >= COPIED)
+    if (COPIED > 0 && outs >= COPIED)
       copy_part(&b, copy, rows);
     run_part(b, rows, outs, fetches);
     b.next += steps_of(&b) * b.ahead * ((outs + OUTS - 1) / OUTS);
