@@ -75,7 +75,7 @@ def sgd_step(weights, x, y, *how):
 
 def open_model(model, batch, precision):
     if precision != "f32":
-        raise ValueError("no setting is known for " + precision)
+        raise ValueError("only its float32 is compared, not " + precision)
     x, y = images(FOLDER, "train")
     state.update(model=model, batch=batch, x=jnp.asarray(x), y=jnp.asarray(y.astype(np.int32)), programs={})
     if not is_convolutional(model):

@@ -76,6 +76,7 @@ typedef struct hd_bench_step_result {
   int32_t op_count;
   hd_bench_op *ops; /* on one thread, in the order of the plan, then reduction, update and other work */
   double cpu_share; /* of that thread's time, when it had a CPU and no other program did; NAN with loader workers */
+  char isa[16];     /* of the kernels: in bfloat16 not the machine's */
 } hd_bench_step_result;
 
 /* Trains the configuration's model on its data for about `seconds` (0.1 to 3600), as hd_session_train does: samples

@@ -23,9 +23,10 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
   const double peak = r->machine->all_peak_gflops;
   bench_print_machine(r->machine);
-  cli_print("\n%s on %s, batch %lld, trained with %s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
-            (long long)r->batch, cli_counted(r->threads, "thread"), cli_grouped(llround(r->samples_per_s)),
-            cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
+  cli_print("\n%s on %s, batch %lld, trained with %s by %s kernels: %s samples/s (%s to %s, fastest turn %s)\n",
+            r->model, r->data, (long long)r->batch, cli_counted(r->threads, "thread"), r->isa,
+            cli_grouped(llround(r->samples_per_s)), cli_grouped(llround(r->low)), cli_grouped(llround(r->high)),
+            cli_grouped(llround(r->best)));
   cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", gflops, 100 * gflops / peak,
             1e-6 * r->flops);
   cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", executed,
@@ -38,8 +39,9 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
 
 static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
-  cli_json("{'model': %s, 'data': %s, 'batch': %lld, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, 'best': %.1f, ",
-           r->model, r->data, (long long)r->batch, r->samples_per_s, r->low, r->high, r->best);
+  cli_json("{'model': %s, 'data': %s, 'batch': %lld, 'kernels': %s, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, "
+           "'best': %.1f, ",
+           r->model, r->data, (long long)r->batch, r->isa, r->samples_per_s, r->low, r->high, r->best);
   cli_json("'gflops': %.3f, 'executed_gflops': %.3f, 'percent_of_peak': %.3f, 'thread_step_us': %.3f, "
            "'cpu_share': %.4g, ",
            gflops, executed, 100 * gflops / r->machine->all_peak_gflops, 1e6 * r->thread_step_s, r->cpu_share);
@@ -207,11 +209,12 @@ int bench_loader(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 int bench_procs(const hd_config *config) { return (int)hd_config_get_int(config, HD_OPT_PROCS); }
 
-/* Makes the ranks that exchange. */
-static hd_status start_ranks(int *rank, hd_ctx *ctx, const hd_config *config) {
+/* Makes the ranks that exchange, and in each their group; rank -1 waited for them. */
+static hd_status start_ranks(hd_group **group, int *rank, hd_ctx *ctx, const hd_config *config) {
   if (bench_procs(config) < 2)
     return hd_ctx_fail(ctx, HD_E_USAGE, "--procs: expected 2 or more ranks to exchange, found 1; use --procs 2");
-  return hd_spawn(rank, ctx, bench_procs(config));
+  const hd_status status = hd_spawn(rank, ctx, bench_procs(config));
+  return status == HD_OK && *rank >= 0 ? hd_group_init(group, ctx, NULL) : status;
 }
 
 static void print_allreduce(const hd_bench_allreduce_result *r) {
@@ -236,10 +239,9 @@ int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank;
   hd_group *group;
   hd_bench_allreduce_result result = {.struct_bytes = sizeof result};
-  hd_status status = start_ranks(&rank, ctx, config);
+  hd_status status = start_ranks(&group, &rank, ctx, config);
   if (rank < 0 || status != HD_OK)
     return status;
-  CLI_TRY(hd_group_init(&group, ctx, NULL));
   status = hd_bench_allreduce(&result, ctx, group);
   if (status == HD_OK && rank == 0)
     (cli_wants_json(config) ? json_allreduce : print_allreduce)(&result);
@@ -268,10 +270,9 @@ int bench_rpc(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank;
   hd_group *group;
   hd_bench_rpc_result result = {.struct_bytes = sizeof result};
-  hd_status status = start_ranks(&rank, ctx, config);
+  hd_status status = start_ranks(&group, &rank, ctx, config);
   if (rank < 0 || status != HD_OK)
     return status;
-  CLI_TRY(hd_group_init(&group, ctx, NULL));
   status = hd_bench_rpc(&result, ctx, group);
   if (status == HD_OK && rank == 0)
     (cli_wants_json(config) ? json_rpc : print_rpc)(&result);

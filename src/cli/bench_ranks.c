@@ -233,14 +233,14 @@ static void print_row(const bench_ranks_row *row, bool narrow) {
 
 static void print_text(const bench_ranks_table *t) {
   const bool narrow = cli_columns() > 0 && cli_columns() < WIDE;
-  cli_print("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %d rounds (their middle half)\n\n",
-            t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, t->rounds);
+  cli_print("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %s (their middle half)\n\n",
+            t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, cli_counted(t->rounds, "round"));
   cli_print(narrow
                 ? "ranks x threads  samples/s  (middle half)          against threads    start s\n"
                 : "cores  ranks x threads     samples/s  (middle half)              against threads     start-up s\n");
   for (int i = 0; i < t->rows; i++)
     print_row(&t->row[i], narrow);
-  cli_print("\nweights_sha256  \t%s of all %d runs\n", t->digest, t->rows * t->rounds);
+  cli_print("\nweights_sha256  \t%s of all %s\n", t->digest, cli_counted(t->rows * t->rounds, "run"));
 }
 
 static void print_json(const bench_ranks_table *t) {

@@ -6,6 +6,7 @@
  * Commands use only the public headers. */
 #pragma once
 
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,6 +54,14 @@ bool cli_wants_json(const hd_config *config);
 /* Writes a file atomically; one that is no regular file, or standard output's, in place. follows: a link at the path
  * stays one, else it is replaced. Returns 0 or the system's error. */
 int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what);
+
+/* The same for a file that is written as results come: what close does not keep leaves the path as it was. */
+typedef struct cli_saved {
+  FILE *file;
+  char path[PATH_MAX], temporary[PATH_MAX];
+} cli_saved;
+int cli_save_open(cli_saved *saved, const char *path, bool follows);
+int cli_save_close(cli_saved *saved, bool keeps);
 
 /* Whether cli_save, following links, could write a file now: 0, or the system's error. Nothing is written. */
 int cli_can_save(const char *path);

@@ -1,4 +1,6 @@
 /* heddle export: a trained network for other programs. */
+#include <string.h>
+
 #include "cli/cli.h"
 #include "heddle/export.h"
 
@@ -17,6 +19,9 @@ static void print_json(void) {
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   if (!path[HD_EXPORT_ONNX] && !path[HD_EXPORT_C])
     return hd_ctx_fail(ctx, HD_E_USAGE, "export expects --onnx FILE or --c FILE, found neither; give one");
+  if (path[HD_EXPORT_ONNX] && path[HD_EXPORT_C] && !strcmp(path[HD_EXPORT_ONNX], path[HD_EXPORT_C]))
+    return hd_ctx_fail(ctx, HD_E_USAGE, "export expects two files, found %s for both; give one of them another name",
+                       path[0]);
   int code = CLI_OK, written = 0;
   for (int format = HD_EXPORT_ONNX; format <= HD_EXPORT_C; format++) {
     if (!path[format])

@@ -25,7 +25,7 @@ typedef struct predict {
   hd_ctx *ctx;
   hd_predictor *predictor;
   hd_prediction gives;
-  FILE *csv;                     /* of --csv, or NULL */
+  cli_saved csv;                 /* of --csv; without it there is no file */
   mask_files *masks;             /* of --out, or NULL */
   size_t cut;                    /* characters of files' names that are not shown: the folder they are in */
   double *value, *target;        /* `count` of them */
@@ -247,40 +247,40 @@ static void put_output(const predict *p, const hd_predicted_head *head, int k, i
     snprintf(text, sizeof text, "%s.%s", head->name, name);
   else
     snprintf(text, sizeof text, "%s.%d", head->name, i);
-  fputs(",", p->csv);
-  put_cell(p->csv, text);
+  fputs(",", p->csv.file);
+  put_cell(p->csv.file, text);
 }
 
 /* file,class,name,probability, then a column for each class; or file and a column for each number, of several heads
  * called "size.0". */
 static void put_head(const predict *p) {
   hd_predicted_head head;
-  fputs(p->gives == HD_PREDICTS_CLASSES ? "file,class,name,probability" : "file", p->csv);
+  fputs(p->gives == HD_PREDICTS_CLASSES ? "file,class,name,probability" : "file", p->csv.file);
   for (int k = 0; hd_predictor_head(&head, p->predictor, k); k++)
     for (int i = 0; i < head.count; i++)
       put_output(p, &head, k, i);
   for (int i = 0; i < p->count && p->gives != HD_PREDICTS_HEADS; i++) {
     const char *name = hd_predictor_class_name(p->predictor, i);
-    fprintf(p->csv, name ? "," : ",%d", i);
-    put_cell(p->csv, name ? name : "");
+    fprintf(p->csv.file, name ? "," : ",%d", i);
+    put_cell(p->csv.file, name ? name : "");
   }
-  fputs("\n", p->csv);
+  fputs("\n", p->csv.file);
 }
 
 static void put_row(const predict *p, const sample *s) {
   if (p->shown == 0)
     put_head(p);
-  put_cell(p->csv, s->name);
+  put_cell(p->csv.file, s->name);
   if (p->gives == HD_PREDICTS_CLASSES) {
     const int c = hd_predict_class(p->value, p->count);
     const char *name = hd_predictor_class_name(p->predictor, c);
-    fprintf(p->csv, ",%d,", c);
-    put_cell(p->csv, name ? name : "");
-    fprintf(p->csv, ",%.9g", p->value[c]);
+    fprintf(p->csv.file, ",%d,", c);
+    put_cell(p->csv.file, name ? name : "");
+    fprintf(p->csv.file, ",%.9g", p->value[c]);
   }
   for (int i = 0; i < p->count; i++)
-    fprintf(p->csv, ",%.9g", p->value[i]);
-  fputs("\n", p->csv);
+    fprintf(p->csv.file, ",%.9g", p->value[i]);
+  fputs("\n", p->csv.file);
 }
 
 /* Writes its mask, if they are written: as FOLDER/NAME.png of a file, else of the name with its number. */
@@ -303,7 +303,7 @@ static int write_mask(predict *p, sample *s) {
 
 static int show(predict *p, sample *s) {
   CLI_TRY(write_mask(p, s));
-  if (p->csv)
+  if (p->csv.file)
     put_row(p, s);
   if (p->json)
     print_json(p, s);
@@ -471,9 +471,10 @@ static int make_room(predict *p) {
   CLI_TRY(check_asked(p));
   if (asked.out)
     CLI_TRY(mask_files_open(&p->masks, p->ctx, asked.out));
-  if (asked.csv && !(p->csv = fopen(asked.csv, "we")))
+  const int error = asked.csv ? cli_save_open(&p->csv, asked.csv, true) : 0;
+  if (error)
     return hd_ctx_fail(p->ctx, HD_E_IO, "cannot write %s: %s; name a file in a folder that exists and can be written",
-                       asked.csv, strerror(errno));
+                       asked.csv, strerror(error));
   return CLI_OK;
 }
 
@@ -492,8 +493,10 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int code = make_room(&p);
   if (code == CLI_OK)
     code = predict_all(&p, count - 1, operand + 1);
-  if (p.csv && (ferror(p.csv) | fclose(p.csv)) != 0)
-    code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; free some space", asked.csv, strerror(errno));
+  const int error = p.csv.file ? cli_save_close(&p.csv, code == CLI_OK || p.shown > 0) : 0;
+  if (error)
+    code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; free some space, or name another file", asked.csv,
+                       strerror(error));
   mask_files_close(p.masks);
   hd_predictor_destroy(p.predictor);
   free(p.value);

@@ -378,9 +378,11 @@ static void print_end(const hd_report *r, const char *page) {
               r->test_root_mean_square_error);
   if (!isnan(r->test_mean_absolute_error))
     cli_print(isnan(r->test_r2) ? "not defined\n" : "%.6f\n", r->test_r2);
+  const double metric = isnan(r->val_metric) ? r->test_metric : r->val_metric;
   if (*r->metric)
-    cli_print("%-4s %-10s \t%.6g\n", isnan(r->val_metric) ? "test" : "val", r->metric,
-              isnan(r->val_metric) ? r->test_metric : r->val_metric);
+    cli_print("%-4s %-10s \t", isnan(r->val_metric) ? "test" : "val", r->metric);
+  if (*r->metric)
+    cli_print(isnan(metric) ? "not defined\n" : "%.6g\n", metric);
   if (r->skipped >= 0)
     cli_print("skipped         \t%s for training%s and %s for testing, which could not be read\n",
               cli_grouped(r->skipped), r->val_samples > 0 ? " or validation" : "", cli_grouped(r->test_skipped));

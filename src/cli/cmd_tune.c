@@ -98,8 +98,8 @@ static void print_rows(const hd_tune *t) {
 }
 
 static void print_table(const hd_tune *t) {
-  cli_print("%s on %s, batch %lld, %s, %d CPUs of %s\n\n", t->model, t->data, (long long)t->batch, t->isa, t->cpus,
-            t->cpu);
+  cli_print("%s on %s, batch %lld, %s, %s of %s\n\n", t->model, t->data, (long long)t->batch, t->isa,
+            cli_counted(t->cpus, "CPU"), t->cpu);
   print_rows(t);
   char text[TUNE_LAW_BYTES];
   cli_print("\nAmdahl          \t%s\n", tune_amdahl(text, t));

@@ -19,8 +19,8 @@ static FILE *open_beside(char temporary[PATH_MAX], const char *path, bool follow
   fstat(STDOUT_FILENO, &out);
   *temporary = 0;
   if (replaces && there.st_dev == out.st_dev && there.st_ino == out.st_ino && fflush(stdout) == 0)
-    return fdopen(dup(STDOUT_FILENO), "w"); /* append */
-  if (replaces && !S_ISREG(there.st_mode))
+    return fdopen(dup(STDOUT_FILENO), "w");                                     /* append */
+  if (replaces ? !S_ISREG(there.st_mode) : follows && lstat(path, &there) == 0) /* or a link to what is not there */
     return fopen(path, "we");
   if (getentropy(&number, sizeof number) != 0)
     return NULL;
@@ -28,21 +28,33 @@ static FILE *open_beside(char temporary[PATH_MAX], const char *path, bool follow
   return fopen(temporary, "wxe");
 }
 
-int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what) {
-  char temporary[PATH_MAX], *real = follows ? realpath(path, NULL) : NULL;
-  FILE *file = open_beside(temporary, real ? real : path, follows); /* a pipe has no real path */
-  bool failed = !file;
-  if (file) {
-    draw(file, what);
-    failed = ferror(file) != 0;
-    failed |= fclose(file) != 0;
-    failed = failed || (*temporary && rename(temporary, real ? real : path) != 0);
-  }
-  const int error = failed ? (errno ? errno : EIO) : 0;
-  if (file && failed && *temporary)
-    remove(temporary);
+int cli_save_open(cli_saved *saved, const char *path, bool follows) {
+  char *real = follows ? realpath(path, NULL) : NULL; /* a pipe has none */
+  const bool fits = snprintf(saved->path, sizeof saved->path, "%s", real ? real : path) < PATH_MAX;
   free(real);
+  errno = ENAMETOOLONG;
+  saved->file = fits ? open_beside(saved->temporary, saved->path, follows) : NULL;
+  return saved->file ? 0 : errno;
+}
+
+int cli_save_close(cli_saved *saved, bool keeps) {
+  errno = 0;
+  bool failed = ferror(saved->file) != 0;
+  failed |= fclose(saved->file) != 0;
+  failed = failed || (keeps && *saved->temporary && rename(saved->temporary, saved->path) != 0);
+  const int error = failed ? (errno ? errno : EIO) : 0;
+  if ((failed || !keeps) && *saved->temporary)
+    remove(saved->temporary);
   return error;
+}
+
+int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what) {
+  cli_saved saved;
+  const int error = cli_save_open(&saved, path, follows);
+  if (error)
+    return error;
+  draw(saved.file, what);
+  return cli_save_close(&saved, true);
 }
 
 int cli_can_save(const char *path) {

@@ -224,7 +224,7 @@ void tune_write_page(FILE *to, const hd_tune *t) {
           cli_grouped((long long)(best->samples_per_s + 0.5)), best->speedup);
   fprintf(to, "<p class=\"soft\">");
   svg_escaped(to, t->data);
-  fprintf(to, ", batch %lld, %s, %d CPUs of ", (long long)t->batch, t->isa, t->cpus);
+  fprintf(to, ", batch %lld, %s, %s of ", (long long)t->batch, t->isa, cli_counted(t->cpus, "CPU"));
   svg_escaped(to, t->cpu);
   fprintf(to, ". %d settings in %d turns, %.0f s, %s, heddle %s.</p>\n", t->count, best->turns, t->seconds, day,
           hd_version());

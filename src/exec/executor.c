@@ -135,19 +135,17 @@ void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const 
   }
 }
 
-/* The first of the largest scores; a NaN counts as largest, as in the kernels. A single score means class 1 above 0. */
+/* The first of the largest scores; a NaN counts as largest, as in the kernels. */
 static int32_t guess_of(const float *score, int32_t count) {
   int32_t best = 0;
   for (int32_t i = 1; i < count; i++)
     if (score[i] > score[best] || (isnan(score[i]) && !isnan(score[best])))
       best = i;
-  return count == 1 ? score[0] > 0 : best;
+  return best;
 }
 
 static float probability_of(const float *score, int32_t count, int32_t guess) {
   double sum = 0;
-  if (count == 1)
-    return (float)(1 / (1 + hd__exp(-fabs((double)score[0]))));
   for (int32_t i = 0; i < count; i++)
     sum += hd__exp((double)score[i] - (double)score[guess]);
   return (float)(1 / sum);
@@ -191,10 +189,12 @@ void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const flo
     write_losses(out->place_loss + sample * io->places, score, io, label);
 }
 
-void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {
-  out->guess[sample] = guess_of(score, classes);
+void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io) {
+  const int32_t classes = (int32_t)io->logits.elems;
+  out->guess[sample] = io->is_log_odds ? score[0] > 0 : guess_of(score, classes);
   if (out->probability)
-    out->probability[sample] = probability_of(score, classes, out->guess[sample]);
+    out->probability[sample] = io->is_log_odds ? (float)(1 / (1 + hd__exp(-fabs((double)score[0]))))
+                                               : probability_of(score, classes, out->guess[sample]);
   if (out->score)
     memcpy(out->score + sample * classes, score, (size_t)classes * sizeof *score);
 }

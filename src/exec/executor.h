@@ -108,8 +108,8 @@ typedef struct hd_exec_settings {
 /* The results of an evaluation, per sample. */
 typedef struct hd_exec_outcome {
   float *loss;
-  int32_t *guess;     /* index of the first of the largest scores; for a single score whether it is above 0; of a
-                         sample with several places at how many it is the label, -1: that is not known */
+  int32_t *guess;     /* index of the first of the largest scores; for log odds whether they are above 0; of a sample
+                         with several places at how many it is the label, -1: that is not known */
   float *probability; /* of the guess; may be NULL */
   float *score;       /* all of a sample's scores, one sample after the other; may be NULL */
   uint8_t *classes;   /* the guess of each place, of at most 255 classes, one sample after the other; may be NULL */
@@ -242,7 +242,7 @@ void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcom
 /* Writes a sample's outcome from its scores. */
 void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io,
                            const int32_t *label);
-void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);
+void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io);
 
 /* The error that ends a run: names the parameter whose update is not finite, -1: the loss. */
 hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param);

@@ -239,6 +239,13 @@ int64_t hd__store_entry_elems(const hd_store_entry *entry) {
   return (int64_t)entry->rows * entry->c * entry->h * entry->w;
 }
 
+const hd_store_entry *hd__directory_find(const hd_directory *d, const char *name) {
+  for (int i = 0; i < d->entries; i++)
+    if (!strcmp(d->entry[i].name, name))
+      return &d->entry[i];
+  return NULL;
+}
+
 bool hd__store_is_in_file_order(const hd_store_entry *entry) {
   return entry->c == 1 || (entry->h == 1 && entry->w == 1);
 }

@@ -91,5 +91,6 @@ HD_TOOLS_API void hd__store_unpack(hd_store *store);
 void hd__store_to_file_order(float *file, const float *memory, const hd_store_entry *entry);
 void hd__store_from_file_order(float *memory, const float *file, const hd_store_entry *entry);
 
+const hd_store_entry *hd__directory_find(const hd_directory *d, const char *name); /* NULL: there is none */
 int64_t hd__store_entry_elems(const hd_store_entry *entry);
 bool hd__store_is_in_file_order(const hd_store_entry *entry); /* both are the same */

@@ -110,6 +110,7 @@ typedef struct hd_graph {
   int input, label; /* value indices */
   int logits, loss; /* value indices, -1 before the loss exists */
   bool weighs;      /* samples have weights: a target is followed by one */
+  bool of_classes;  /* targets are numbers made of labels, a score for each class */
   hd_stages stages; /* as the model file cuts it */
 } hd_graph;
 

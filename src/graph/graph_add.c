@@ -235,6 +235,7 @@ const hd_node *hd__graph_head(const hd_graph *graph) { return &graph->nodes[grap
 
 void hd__graph_soften_labels(hd_graph *graph) {
   hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
+  graph->of_classes = true;
   if (node->op != HD_OP_cross_entropy)
     return;
   node->geom.cross_entropy.soft_labels = 1;

@@ -363,7 +363,8 @@ hd_status hd__shapes_channel_norm(hd_op_shapes *shapes, bool biased);
 /* Whether it is the identity in evaluation: dropout. */
 bool hd__op_drops(hd_op op);
 
-/* Samples of elementwise operations, of those of two values, of losses, and of the rules above. */
-extern const hd_geom hd__samples_each[5], hd__samples_binary[9], hd__samples_loss[11];
+/* Samples of dropouts, softmaxes, elementwise operations, those of two values, losses, and the rules above. */
+extern const hd_geom hd__samples_dropout[5], hd__samples_softmax[6], hd__samples_each[5], hd__samples_binary[9],
+    hd__samples_loss[11];
 extern const hd_geom hd__samples_line[5], hd__samples_adaptive[5], hd__samples_channel_norm[5],
     hd__samples_instance_norm[3];

@@ -157,6 +157,19 @@ hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shap
 const hd_geom hd__samples_each[5] = {
     {.ci = 1}, {.ci = 19}, {.ci = 3, .hi = 4, .wi = 5}, {.ci = 17, .hi = 3, .wi = 3}, {.ci = 1, .hi = 6, .wi = 7}};
 
+const hd_geom hd__samples_dropout[5] = {{.ci = 1, .dropout = {.p = 0.5f}},
+                                        {.ci = 19},
+                                        {.ci = 3, .hi = 4, .wi = 5, .dropout = {.p = 0.1f}},
+                                        {.ci = 17, .hi = 3, .wi = 3, .dropout = {.p = 0.9f}},
+                                        {.ci = 1, .hi = 6, .wi = 7, .dropout = {.p = 1}}};
+
+const hd_geom hd__samples_softmax[6] = {{.ci = 1},
+                                        {.ci = 16},
+                                        {.ci = 45},
+                                        {.ci = 3, .hi = 4, .wi = 5},
+                                        {.ci = 17, .hi = 3, .wi = 3},
+                                        {.ci = 1, .hi = 2, .wi = 7}};
+
 const hd_geom hd__samples_loss[11] = {
     {.ci = 1, .cross_entropy = {.ignore_index = -100}, .huber = {.delta = 1}},
     {.ci = 2, .cross_entropy = {.ignore_index = -100}, .huber = {.delta = 0.5f}},

@@ -48,6 +48,37 @@ G16 void window16_share(const hd_geom *g, const window16 *w, g16 share, float *d
     }
 }
 
+/* Pools: the mean of each window, and its gradient. `window` and `divisor` are constants where these are inlined. */
+typedef window16 window16_of(const hd_geom *g, int oy, int ox);
+typedef float window16_divisor(const hd_geom *g, int oy, int ox);
+
+G16 void windows16_mean(const hd_call *call, window16_of *window, window16_divisor *divisor) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int i = 0; i < g->ho * g->wo; i++) {
+      const window16 w = window(g, i / g->wo, i % g->wo);
+      const g16 by = g16_all(divisor(g, i / g->wo, i % g->wo));
+      float *y = out_row(call, 0, n) + (int64_t)i * g->ci;
+      for (int c = 0; c < g->ci; c += 16)
+        g16_store_some(y + c, window16_mean(g, &w, by, in_row(call, 0, n) + c, g->ci - c), g->ci - c);
+    }
+}
+
+G16 void windows16_share(const hd_call *call, window16_of *window, window16_divisor *divisor) {
+  const hd_geom *g = call->g;
+  for (int64_t n = 0; n < call->rows; n++) {
+    float *dx = out_row(call, 0, n);
+    memset(dx, 0, (size_t)elems_of(g) * sizeof *dx);
+    for (int i = 0; i < g->ho * g->wo; i++) {
+      const window16 w = window(g, i / g->wo, i % g->wo);
+      const g16 by = g16_all(divisor(g, i / g->wo, i % g->wo));
+      const float *dy = in_row(call, 0, n) + (int64_t)i * g->ci;
+      for (int c = 0; c < g->ci; c += 16)
+        window16_share(g, &w, g16_div(g16_load_some(dy + c, g->ci - c), by), dx + c, g->ci - c);
+    }
+  }
+}
+
 /* The maximum, and the number of its pixel. */
 typedef struct most16 {
   g16 value, number;

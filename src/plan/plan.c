@@ -128,7 +128,9 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   if (label->shape.rank > 0 && !(graph->weighs && label->dtype == HD_I32))
     plan->io.target_outputs = (int32_t)plan->io.label.elems - graph->weighs;
   plan->io.places = label->dtype == HD_I32 ? plan->io.target_outputs : 0;
-  plan->io.ignored = hd__graph_loss_node(graph)->geom.cross_entropy.ignore_index;
+  const hd_node *loss = hd__graph_loss_node(graph);
+  plan->io.ignored = loss->geom.cross_entropy.ignore_index;
+  plan->io.is_log_odds = loss->op == HD_OP_bce_with_logits && plan->io.logits.elems == 1 && !graph->of_classes;
   plan->constants = hd__malloc_aligned((size_t)plan->size.const_elems * sizeof *plan->constants + 1);
   HD_TRY(HD_ALLOCATED(plan->constants, ctx, NO_MEMORY));
   for (int v = 0; v < graph->value_count; v++)

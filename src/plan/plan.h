@@ -227,6 +227,7 @@ typedef struct hd_plan_io {
   int32_t target_outputs;  /* numbers of a target; 0: one class number */
   int32_t places, ignored; /* class numbers of a target, one of them ignored; 0: at most one class number */
   bool weighs;             /* a target is followed by the weight of its sample */
+  bool is_log_odds;        /* the only score is of class 1 against class 0; otherwise each class has its score */
 } hd_plan_io;
 
 /* How parameters get their gradients and change. */

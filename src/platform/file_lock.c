@@ -196,11 +196,6 @@ static answer take(int fd, const char *path) {
   return got;
 }
 
-static hd_status cannot_open(hd_ctx *ctx, const char *path) {
-  return hd__fail(ctx, HD_E_IO, "%s: cannot write to the folder: %s; check the path, or choose another --out", path,
-                  strerror(errno));
-}
-
 static hd_status is_busy(hd_ctx *ctx, const char *path) {
   char who[HD_LOCK_WHO_BYTES];
   if (state_at(who, path, true) == HD_LOCK_FOREIGN)
@@ -223,10 +218,12 @@ static hd_status try_lock(int *lock, hd_ctx *ctx, const char *path, const char *
   bool removed = true;
   for (int round = 0; removed && round < ROUNDS; round++) {
     const int fd = open(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, LOCK_MODE);
-    if (fd < 0 && errno == EACCES && lstat(file, &is) == 0 && is.st_uid != geteuid())
+    const int error = fd < 0 ? errno : 0;
+    if (error == EACCES && lstat(file, &is) == 0 && is.st_uid != geteuid())
       return HD_OK; /* the file of another user, who writes here too */
-    if (fd < 0)
-      return cannot_open(ctx, path);
+    if (error)
+      return hd__fail(ctx, HD_E_IO, "%s: cannot write to the folder: %s; check the path, or choose another --out", path,
+                      strerror(error));
     if (take(fd, file) == TAKEN) {
       *lock = fd;
       return HD_OK;

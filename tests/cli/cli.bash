@@ -31,6 +31,11 @@ digest_of() {
   sed -nE 's/^weights_sha256 +([0-9a-f]{64})$/\1/p' "$1" | grep . || echo "no digest in $1"
 }
 
+# is_verified RUN: its certificate, made now, is confirmed.
+is_verified() {
+  "$HEDDLE" certify "$1" >out && "$HEDDLE" verify "$1/certificate.json" >out && grep -q verified out
+}
+
 # tensor_of FILE NAME: the SHA-256 of a tensor in a file of safetensors whose other tensors are not asked for.
 tensor_of() {
   local header bytes from to

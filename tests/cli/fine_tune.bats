@@ -189,10 +189,17 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   sed 's/16, 16/32, 32/' net.yaml >wide.yaml
   "$HEDDLE" train --model wide.yaml --data photos --max-steps 1 --out one >out 2>err
   cat out err | grep -qF "$note"
-  for label in x 7; do
+  for label in 7 x; do
     { echo a,label && for i in $(seq 30); do echo "$i,$label"; done; } >rows.csv
     "$HEDDLE" data rows.csv >out
     grep -q 'note .*rows.csv: all training samples have one label' out
+  done
+  printf '%s\n' 'model: o' 'input: data' 'loss: bce_with_logits' 'layers: [{l: {op: linear, out: classes}}]' >odds.yaml
+  for seed in 1 2 3 4 5 6; do # the sign of the only score means nothing
+    how=linear && [ $((seed % 2)) = 0 ] || how="odds.yaml --transforms [to_float,one_hot]"
+    "$HEDDLE" train --model $how --data rows.csv --max-steps 1 --seed $seed --metric f1 --json --out r$seed >out
+    [ "$(json_get test_accuracy <out) $(json_get test_metric <out)" = "1 1" ]
+    "$HEDDLE" eval r$seed | grep -q '0 x  100.00 %  6 of 6'
   done
   { echo a,label && for i in $(seq 30); do echo "$i,$((i % 2))"; done; } >rows.csv
   "$HEDDLE" data rows.csv >out

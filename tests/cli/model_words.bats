@@ -33,9 +33,7 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   grep -q '^accuracy  100.00 %' out
   "$HEDDLE" export r --onnx r.onnx >out
   "$HEDDLE" export r --c r.c >out
-  "$HEDDLE" certify r >out
-  "$HEDDLE" verify r/certificate.json >out
-  grep -q verified out
+  is_verified r
 }
 
 @test "numbers to predict have the loss mse, which is said" {

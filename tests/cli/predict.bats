@@ -169,11 +169,14 @@ END
   says --top
   fails 1 predict r some --csv nowhere/t.csv
   says nowhere/t.csv
+  echo kept >t.csv
+  fails 1 predict r nowhere.csv --csv t.csv
+  [ "$(cat t.csv)" = kept ] && nothing_half_written
   echo text >some/bad.png
   code=0
-  "$HEDDLE" predict r some >out 2>err || code=$?
+  "$HEDDLE" predict r some --csv t.csv >out 2>err || code=$?
   [ "$code" -eq 1 ]
-  [ "$(wc -l <out)" -eq 10 ]
+  [ "$(wc -l <out) $(wc -l <t.csv)" = "10 11" ]
   grep -q '^heddle: some/bad.png: ' err
 }
 

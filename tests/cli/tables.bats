@@ -42,9 +42,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   run_of --data house.csv --out c --max-steps 40
   "$HEDDLE" train --resume c --max-steps 160 >out
   [ "$(digest_of out)" = "$digest" ]
-  "$HEDDLE" certify a >out
-  "$HEDDLE" verify a/certificate.json >out
-  grep -q verified out
+  is_verified a
 }
 
 @test "another table's columns are found by name, and read as the run's were" {
@@ -533,9 +531,7 @@ whole_prices() {
     "$HEDDLE" train --model number.yaml --data prices.csv --epochs 2 --out d >out
     [ "$("$HEDDLE" eval d | grep samples | tr -s " ")" = "samples 10" ]
   done
-  "$HEDDLE" certify d >out
-  "$HEDDLE" verify d/certificate.json >out
-  grep -q verified out
+  is_verified d
   "$HEDDLE" train --resume d --epochs 3 >out
 }
 

@@ -56,9 +56,10 @@ static void test_bounds(void) {
   ok(close_to(hd__bench_least_s(&level, &m, 0, 10, 1e9), 1e-9) && level == 1, "more than fits anywhere: the last one");
 }
 
+enum { BF16 = 2 }; /* instead of a live share */
 static double share(hd_op op, hd_geom g, double live) {
   hd__geom_finish(&g);
-  return hd__bench_executed_share(op, &g, live);
+  return hd__bench_executed_share(op, &g, live, live == BF16);
 }
 
 static void test_shares(void) {
@@ -76,6 +77,7 @@ static void test_shares(void) {
   ok(share(HD_OP_conv2d, plain, 1) == 1 && share(HD_OP_conv2d_dx, plain, 0.5) == 1, "without a pool all is executed");
   ok(fabs(share(HD_OP_conv2d, wide, 1) - 17 * 17 / (121 * 9.0)) < 1e-12,
      "3 x 3 tiles of Winograd's, 6 x 6 products each, 5 where an edge cuts them");
+  ok(fabs(share(HD_OP_conv2d_dx, wide, BF16) - 100.0 / 121) < 1e-12, "bfloat16 has neither tiles nor live lists");
   wide.conv.pool = 1, wide.hp = wide.wp = 11;
   ok(fabs(share(HD_OP_conv2d_dx, wide, 1) - 23 * 23 / (121 * 9.0)) < 1e-12, "and 4 x 4 over the input");
   wide.ci = 4, wide.conv.pool = 1, wide.window.ph = wide.window.pw = 1;

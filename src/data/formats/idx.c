@@ -10,10 +10,10 @@
 #include "base/alloc.h"
 #include "data/formats/formats.h"
 
-enum { TYPE_U8 = 8, TYPE_F32 = 13, MAX_BYTES_LOG2 = 36, LABELS = 0 /* for a rank: what hd__idx_read_labels takes */ };
+enum { TYPE_U8 = 8, TYPE_F32 = 13, MAX_BYTES_LOG2 = 36 };
 
 /* The lowest accepted rank. */
-static int least_rank(int rank) { return rank == LABELS ? 1 : rank; }
+static int least_rank(int rank) { return rank == HD_IDX_LABELS ? 1 : rank; }
 
 static int64_t head_bytes(int rank) { return 4 + 4 * (int64_t)rank; }
 
@@ -22,12 +22,12 @@ static hd_status read_magic(hd_idx *idx, hd_ctx *ctx, const char *path, const ui
   uint32_t magic = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
   uint32_t labels = TYPE_U8 << 8 | 1, one = TYPE_F32 << 8 | 1, several = TYPE_F32 << 8 | 2;
   uint32_t wanted = TYPE_U8 << 8 | (uint32_t)rank;
-  if (rank == LABELS && magic != labels && magic != one && magic != several)
+  if (rank == HD_IDX_LABELS && magic != labels && magic != one && magic != several)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected magic 0x%08x (bytes, 1 dimensions), or 0x%08x or 0x%08x (floats), found 0x%08x; is "
                     "it the right IDX file?",
                     path, labels, one, several, magic);
-  if (rank != LABELS && magic != wanted)
+  if (rank != HD_IDX_LABELS && magic != wanted)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected magic 0x%08x (bytes, %d dimensions), found 0x%08x; is it the right IDX file?", path,
                     wanted, rank, magic);
@@ -185,7 +185,7 @@ static hd_status read_gzip(hd_idx *idx, hd_ctx *ctx, const char *path, int rank)
   return status;
 }
 
-static hd_status read_any(hd_idx *out, hd_ctx *ctx, const char *path, int rank) {
+hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank) {
   *out = (hd_idx){0};
   size_t length = strlen(path);
   bool gzip = length > 3 && !strcmp(path + length - 3, ".gz");
@@ -194,10 +194,6 @@ static hd_status read_any(hd_idx *out, hd_ctx *ctx, const char *path, int rank) 
     hd__idx_fini(out);
   return status;
 }
-
-hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank) { return read_any(out, ctx, path, rank); }
-
-hd_status hd__idx_read_labels(hd_idx *out, hd_ctx *ctx, const char *path) { return read_any(out, ctx, path, LABELS); }
 
 void hd__idx_fini(hd_idx *idx) {
   hd__file_unmap(&idx->mapping);
@@ -311,7 +307,7 @@ static hd_status open_parts(idx_set *set, hd_ctx *ctx, const char *folder, char 
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     if (i % 2) {
       HD_TRY(find_labels(path[i], ctx, folder, i / 2));
-      HD_TRY(hd__idx_read_labels(&set->file[i], ctx, path[i]));
+      HD_TRY(hd__idx_read(&set->file[i], ctx, path[i], HD_IDX_LABELS));
       continue;
     }
     if (!hd__idx_find(path[i], folder, parts[i]))

@@ -25,11 +25,10 @@ typedef struct hd_idx {
   uint8_t *copy;        /* gzip files */
 } hd_idx;
 
-/* Reads `path` (gzip if it ends with ".gz"), which must hold bytes of this rank. */
+/* Reads `path` (gzip if it ends with ".gz"), which must hold bytes of this rank; instead of a rank, labels: bytes of
+ * rank 1 (of classes) or floats of rank 1 or 2 (targets). */
+enum { HD_IDX_LABELS = 0 };
 hd_status hd__idx_read(hd_idx *out, hd_ctx *ctx, const char *path, int rank);
-
-/* The same for labels and targets: bytes of rank 1 (class labels), or floats of rank 1 or 2 (targets). */
-hd_status hd__idx_read_labels(hd_idx *out, hd_ctx *ctx, const char *path);
 void hd__idx_fini(hd_idx *idx);
 
 /* Finds folder/part as published, with a dot for the last hyphen but one, or with .gz behind. Returns 0 if none

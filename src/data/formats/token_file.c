@@ -157,7 +157,8 @@ static int32_t find_code(const hd_alphabet *a, uint32_t code) {
   return low < a->count && a->code[low] == code ? low : -1;
 }
 
-int32_t hd__alphabet_token(const hd_alphabet *a, uint32_t code) {
+/* The token of a character; -1: it has none. */
+static int32_t token_of(const hd_alphabet *a, uint32_t code) {
   return code < 128 ? a->ascii[code] : find_code(a, code);
 }
 
@@ -241,7 +242,7 @@ static void read_characters(int32_t *out, const hd_token_file *f, int64_t first,
     uint32_t code;
     const size_t left = at < f->length ? (size_t)(f->length - at) : 0;
     const size_t bytes = left ? hd__utf8_decode(&code, f->text + at, left) : 0;
-    out[i] = bytes ? hd__alphabet_token(f->alphabet, code) : -1;
+    out[i] = bytes ? token_of(f->alphabet, code) : -1;
     at += bytes ? (int64_t)bytes : 1;
   }
 }

@@ -50,9 +50,6 @@ hd_status hd__alphabet_of_text(hd_alphabet *out, hd_ctx *ctx, const hd_token_fil
 hd_status hd__alphabet_of_names(hd_alphabet *out, hd_ctx *ctx, const char *const *names, int32_t count);
 void hd__alphabet_fini(hd_alphabet *alphabet);
 
-/* The token of a character; -1: it has none. */
-int32_t hd__alphabet_token(const hd_alphabet *alphabet, uint32_t code);
-
 /* The bytes of these tokens in a text; 0: they are numbers. */
 int64_t hd__token_file_bytes(const hd_token_file *file, int64_t first, int64_t count);
 

@@ -18,23 +18,24 @@ static bool is_ink(char c, int row, int column) {
   return pixel[(cell / ACROSS * (HD_GLYPH_ROWS + 1) + row) * LINE + cell % ACROSS * HD_GLYPH_STEP + column] == '1';
 }
 
+/* Clipped to the canvas. */
+static void fill(hd_canvas *s, int x, int y, int width, int height, hd_color c) {
+  for (int row = y; row < y + height; row++)
+    for (int col = x; col < x + width; col++)
+      if (row >= 0 && row < s->height && col >= 0 && col < s->width)
+        memcpy(s->rgb + ((size_t)row * (size_t)s->width + (size_t)col) * 3, &c, 3);
+}
+
 hd_status hd__canvas_init(hd_canvas *out, hd_ctx *ctx, const char *path, int width, int height) {
   *out = (hd_canvas){.width = width, .height = height, .rgb = hd__malloc((size_t)width * (size_t)height * 3)};
   HD_TRY(HD_ALLOCATED(out->rgb, ctx, "%s: out of memory for a picture", path));
-  hd__canvas_fill(out, 0, 0, width, height, background);
+  fill(out, 0, 0, width, height, background);
   return HD_OK;
 }
 
 void hd__canvas_fini(hd_canvas *canvas) {
   hd__free(canvas->rgb);
   *canvas = (hd_canvas){0};
-}
-
-void hd__canvas_fill(hd_canvas *s, int x, int y, int width, int height, hd_color c) {
-  for (int row = y; row < y + height; row++)
-    for (int col = x; col < x + width; col++)
-      if (row >= 0 && row < s->height && col >= 0 && col < s->width)
-        memcpy(s->rgb + ((size_t)row * (size_t)s->width + (size_t)col) * 3, &c, 3);
 }
 
 /* Continuation bytes of UTF-8. */
@@ -47,7 +48,7 @@ int hd__canvas_text(hd_canvas *s, int x, int y, int scale, hd_color c, const cha
     for (int row = 0; row < HD_GLYPH_ROWS; row++)
       for (int col = 0; col < HD_GLYPH_COLUMNS; col++)
         if (is_ink(*text, row, col))
-          hd__canvas_fill(s, x + col * scale, y + row * scale, scale, scale, c);
+          fill(s, x + col * scale, y + row * scale, scale, scale, c);
     x += HD_GLYPH_STEP * scale;
   }
   return x;
@@ -153,7 +154,7 @@ hd_status hd__thumbnail_draw(hd_canvas *on, int left, int top, int side, const h
       find_span(x, col, f.columns, f.width);
       const uint8_t r = mean_level(t, &f, 0, y, x);
       const hd_color c = {r, colors ? mean_level(t, &f, 1, y, x) : r, colors ? mean_level(t, &f, 2, y, x) : r};
-      hd__canvas_fill(on, left + col, top + row, 1, 1, c);
+      fill(on, left + col, top + row, 1, 1, c);
     }
   return HD_OK;
 }

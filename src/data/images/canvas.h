@@ -24,9 +24,6 @@ typedef struct hd_canvas {
 hd_status hd__canvas_init(hd_canvas *out, hd_ctx *ctx, const char *path, int width, int height);
 void hd__canvas_fini(hd_canvas *canvas);
 
-/* Clipped to the canvas. */
-void hd__canvas_fill(hd_canvas *canvas, int x, int y, int width, int height, hd_color color);
-
 /* Draws text with its upper left corner at (x, y), each pixel `scale` wide; returns the x of the next character.
  * Characters beyond ASCII are rectangles. */
 int hd__canvas_text(hd_canvas *canvas, int x, int y, int scale, hd_color color, const char *text);

@@ -81,7 +81,7 @@ void hd__exec_note_outcome(const thread_at *at, const call_rows *group) {
     if (io->places > 0)
       hd__exec_write_places(at->exec->result.outcome, group->batch_row + r, score, io, label);
     else
-      hd__exec_write_outcome(at->exec->result.outcome, group->batch_row + r, score, (int32_t)logits->elems);
+      hd__exec_write_outcome(at->exec->result.outcome, group->batch_row + r, score, io);
 }
 
 static void merge_sums(const hd_plan *plan, const hd_plan_call *call, float *left, const float *right) {

@@ -31,7 +31,7 @@ static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t 
     if (io->places > 0)
       hd__exec_write_places(out, first + r, x->host_scores + r * logits->stride, io, label + r * io->label.stride);
     else
-      hd__exec_write_outcome(out, first + r, x->host_scores + r * logits->stride, (int32_t)logits->elems);
+      hd__exec_write_outcome(out, first + r, x->host_scores + r * logits->stride, io);
   return HD_OK;
 }
 

@@ -30,16 +30,21 @@ static hd_status mark_ready(cuda_share *s, hd_ctx *ctx, int index) {
   return HD_OK;
 }
 
-static hd_status wait_until_ready(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
-  (void)index;
-  (void)flags;
+/* Each waits for all others: until they are ready, or until they have taken all. */
+static hd_status wait_for_others(const cuda_share *s, hd_ctx *ctx, bool taken) {
   for (const hd_exec_cuda *x = s->first; x; x = x->next) {
     hd__cuda_use(x->cuda);
     for (const hd_exec_cuda *other = s->first; other; other = other->next)
       if (other != x)
-        HD_TRY(wait_for(x, ctx, other->ready));
+        HD_TRY(wait_for(x, ctx, taken ? other->taken : other->ready));
   }
   return HD_OK;
+}
+
+static hd_status wait_until_ready(cuda_share *s, hd_ctx *ctx, int index, uint32_t *flags) {
+  (void)index;
+  (void)flags;
+  return wait_for_others(s, ctx, false);
 }
 
 static hd_status copy_across(const hd_exec_cuda *to, const hd_exec_cuda *from, hd_ctx *ctx, float *there,
@@ -74,13 +79,7 @@ static hd_status take(cuda_share *s, hd_ctx *ctx, int index) {
     HD_TRY(take_from_all(s, x, ctx, index));
     HD_TRY(mark(x, ctx, x->taken));
   }
-  for (const hd_exec_cuda *x = s->first; x; x = x->next) {
-    hd__cuda_use(x->cuda);
-    for (const hd_exec_cuda *other = s->first; other; other = other->next)
-      if (other != x)
-        HD_TRY(wait_for(x, ctx, other->taken));
-  }
-  return HD_OK;
+  return wait_for_others(s, ctx, true);
 }
 
 const gpu_exchange hd__gpu_exchange_by_copies = {.publish = mark_ready, .wait = wait_until_ready, .finish = take};

@@ -251,16 +251,19 @@ static void forward_group(const group_call *p) {
   }
 }
 
-static void conv2d(const hd_call *call) {
-  if (bf16_is_pointwise(call->g, call->g->co)) {
-    HD_SYM(bf16_pointwise)(call);
-    return;
-  }
+static void each_group(const hd_call *call, void (*run)(const group_call *p)) {
   group_call p = {.call = call, .g = group_geom(call->g)};
   tiles_begin();
   for (; p.group < call->g->conv.groups; p.group++)
-    forward_group(&p);
+    run(&p);
   tiles_end();
+}
+
+static void conv2d(const hd_call *call) {
+  if (bf16_is_pointwise(call->g, call->g->co))
+    HD_SYM(bf16_pointwise)(call);
+  else
+    each_group(call, forward_group);
 }
 
 static int64_t conv_scratch(const hd_geom *g) {
@@ -391,15 +394,10 @@ static void dx_group(const group_call *p) {
 }
 
 static void conv2d_dx(const hd_call *call) {
-  if (bf16_is_pointwise(call->g, call->g->ci)) {
+  if (bf16_is_pointwise(call->g, call->g->ci))
     HD_SYM(bf16_pointwise_dx)(call);
-    return;
-  }
-  group_call p = {.call = call, .g = group_geom(call->g)};
-  tiles_begin();
-  for (; p.group < call->g->conv.groups; p.group++)
-    dx_group(&p);
-  tiles_end();
+  else
+    each_group(call, dx_group);
 }
 
 static int64_t dx_scratch(const hd_geom *g) {

@@ -43,14 +43,6 @@ G16 g16_mask g16_equal(g16 a, g16 b) {
 
 G16 g16 g16_keep(g16 x, g16_mask mask) { return (g16){_mm256_and_ps(x.lo, mask.lo), _mm256_and_ps(x.hi, mask.hi)}; }
 
-G16 g16 g16_from_bytes(const uint8_t *bytes, int count) {
-  uint8_t some[16] = {0};
-  if (count >= 16)
-    return g16_from_u8(bytes);
-  memcpy(some, bytes, (size_t)count);
-  return g16_from_u8(some);
-}
-
 G16 void g16_to_bytes(uint8_t *bytes, g16 positions, int count) {
   __m256i lo = _mm256_cvttps_epi32(positions.lo), hi = _mm256_cvttps_epi32(positions.hi);
   __m128i lo16 = _mm_packus_epi32(_mm256_castsi256_si128(lo), _mm256_extracti128_si256(lo, 1));
@@ -96,14 +88,6 @@ G16 g16_mask g16_equal(g16 a, g16 b) {
 
 G16 g16 g16_keep(g16 x, g16_mask mask) { return g16_choose(mask, x, g16_zero()); }
 
-G16 g16 g16_from_bytes(const uint8_t *bytes, int count) {
-  uint8_t some[16] = {0};
-  if (count >= 16)
-    return g16_from_u8(bytes);
-  memcpy(some, bytes, (size_t)count);
-  return g16_from_u8(some);
-}
-
 G16 void g16_to_bytes(uint8_t *bytes, g16 positions, int count) {
   float all[16];
   g16_store(all, positions);
@@ -127,6 +111,16 @@ G16 uint64_t g16_bits_nonzero(g16 x) {
   return out;
 }
 
+#endif
+
+#if !HD_ISA_IS(avx512) && !HD_ISA_IS(amx)
+G16 g16 g16_from_bytes(const uint8_t *bytes, int count) {
+  uint8_t some[16] = {0};
+  if (count >= 16)
+    return g16_from_u8(bytes);
+  memcpy(some, bytes, (size_t)count);
+  return g16_from_u8(some);
+}
 #endif
 
 /* Places: in each lane a number below 4, the index of a float in a quad. */

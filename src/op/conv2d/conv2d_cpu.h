@@ -47,6 +47,19 @@ enum { BLOCK_A = 16, BLOCK_B = 5 };
   EACH_BLOCK(BLOCK)                                                                                                    \
   static type *const blocks[BLOCK_B][BLOCK_A] = {EACH_BLOCK(BLOCK_ENTRY)};
 
+/* acc[o][q] += z[o] x[q], where `value` is x[q], of `most` groups at most: a macro, as rows of acc vary in length. */
+#define ADD_OUTER(acc, z, outputs, groups, most, value)                                                                \
+  do {                                                                                                                 \
+    g16 x_[most];                                                                                                      \
+    UNROLL_FOR (q, groups)                                                                                             \
+      x_[q] = value;                                                                                                   \
+    UNROLL_FOR (o_, outputs) {                                                                                         \
+      const g16 z_ = g16_all((z)[o_]);                                                                                 \
+      UNROLL_FOR (q, groups)                                                                                           \
+        (acc)[o_][q] = g16_fma(z_, x_[q], (acc)[o_][q]);                                                               \
+    }                                                                                                                  \
+  } while (0)
+
 static inline int up16(int n) { return (n + 15) / 16 * 16; }
 static inline int least(int a, int b) { return a < b ? a : b; }
 static inline int most(int a, int b) { return a > b ? a : b; }

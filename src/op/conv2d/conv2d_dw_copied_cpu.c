@@ -122,16 +122,8 @@ G16 void add_chunk(const copy_chunk *c, const copy_sums *sums, const float *x, c
     UNROLL_FOR (q, groups)
       acc[o][q] =
           c->begins ? g16_zero() : g16_load_some(sums->first + o * sums->step + 16 * q, taps_of(sums, q, groups));
-  for (int64_t n = c->count; n > 0; n--, x += PANEL, dy += outputs) {
-    g16 xv[GROUPS];
-    UNROLL_FOR (q, groups)
-      xv[q] = g16_held(g16_load(x + 16 * q));
-    UNROLL_FOR (o, outputs) {
-      const g16 by = g16_all(dy[o]);
-      UNROLL_FOR (q, groups)
-        acc[o][q] = g16_fma(by, xv[q], acc[o][q]);
-    }
-  }
+  for (int64_t n = c->count; n > 0; n--, x += PANEL, dy += outputs)
+    ADD_OUTER(acc, dy, outputs, groups, GROUPS, g16_held(g16_load(x + 16 * q)));
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       g16_store_some(sums->first + o * sums->step + 16 * q,

@@ -83,16 +83,8 @@ G16 void add_windows(const wide_block *b, int outputs, int groups) {
     const float *dy_row = b->dy + r * b->dy_stride + dy_first, *x_row = b->x + r * b->x_stride + x_first;
     for (int wy = b->wy.from; wy < b->wy.to; wy++, dy_row += dy_line, x_row += x_line) {
       const float *dy = dy_row, *x = x_row;
-      for (int wx = across; wx > 0; wx--, x += step, dy += b->dy_pixel) {
-        g16 xv[WIDE_GROUPS];
-        UNROLL_FOR (q, groups)
-          xv[q] = g16_load(x + 16 * q);
-        UNROLL_FOR (o, outputs) {
-          g16 by = g16_all(dy[o]);
-          UNROLL_FOR (q, groups)
-            acc[o][q] = g16_fma(by, xv[q], acc[o][q]);
-        }
-      }
+      for (int wx = across; wx > 0; wx--, x += step, dy += b->dy_pixel)
+        ADD_OUTER(acc, dy, outputs, groups, WIDE_GROUPS, g16_load(x + 16 * q));
     }
   }
   UNROLL_FOR (o, outputs)

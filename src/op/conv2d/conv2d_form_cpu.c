@@ -75,16 +75,8 @@ G16 void add_shard(g16 (*acc)[FORM_WIDTH], const form_block *b, int64_t row0, in
   for (int64_t n = row0; n < row1; n++)
     for (int wy = 0; wy < b->down; wy++) {
       const float *x = b->x + n * b->x_row + wy * b->x_line, *dy = b->dy + n * b->dy_row + wy * b->dy_line;
-      for (int wx = b->across; wx > 0; wx--, x += x_pixel, dy += STRIP) {
-        g16 xv[FORM_WIDTH];
-        UNROLL_FOR (q, groups)
-          xv[q] = g16_load(x + 16 * q);
-        UNROLL_FOR (o, outputs) {
-          g16 by = g16_all(dy[o]);
-          UNROLL_FOR (q, groups)
-            acc[o][q] = g16_fma(by, xv[q], acc[o][q]);
-        }
-      }
+      for (int wx = b->across; wx > 0; wx--, x += x_pixel, dy += STRIP)
+        ADD_OUTER(acc, dy, outputs, groups, FORM_WIDTH, g16_load(x + 16 * q));
     }
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)

@@ -102,16 +102,8 @@ G16 void add_tiles(const dw_block *b, int outputs, int groups) {
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       acc[o][q] = b->from ? g16_load(b->from + o * b->line + 16 * q) : g16_zero();
-  for (int t = 0; t < b->tiles; t++, patch += 16, grad += 16) {
-    g16 x[GROUPS];
-    UNROLL_FOR (q, groups)
-      x[q] = g16_load(patch + q * b->patch_group);
-    UNROLL_FOR (o, outputs) {
-      g16 z = g16_all(grad[o]);
-      UNROLL_FOR (q, groups)
-        acc[o][q] = g16_fma(z, x[q], acc[o][q]);
-    }
-  }
+  for (int t = 0; t < b->tiles; t++, patch += 16, grad += 16)
+    ADD_OUTER(acc, grad, outputs, groups, GROUPS, g16_load(patch + q * b->patch_group));
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       g16_store(b->to + o * b->line + 16 * q, acc[o][q]);

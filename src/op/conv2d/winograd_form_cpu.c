@@ -42,16 +42,8 @@ G16 void sum_tiles(float *sums, const form_tiles *of, int outputs, int groups) {
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       acc[o][q] = g16_zero();
-  for (int t = of->tiles; t > 0; t--, patch += 16, grad += STRIP) {
-    g16 x[GROUPS];
-    UNROLL_FOR (q, groups)
-      x[q] = g16_load(patch + q * of->patch_group);
-    UNROLL_FOR (o, outputs) {
-      g16 z = g16_all(grad[o]);
-      UNROLL_FOR (q, groups)
-        acc[o][q] = g16_fma(z, x[q], acc[o][q]);
-    }
-  }
+  for (int t = of->tiles; t > 0; t--, patch += 16, grad += STRIP)
+    ADD_OUTER(acc, grad, outputs, groups, GROUPS, g16_load(patch + q * of->patch_group));
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       g16_store(sums + 16 * (o * groups + q), acc[o][q]);

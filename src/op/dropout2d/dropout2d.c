@@ -7,12 +7,6 @@ static const hd_op_setting settings[] = {HD_SETTING("p", REAL, p, HD_TO_GEOM(dro
                                                     .help = "the probability that a channel becomes zero"),
                                          HD_SETTINGS_END};
 
-static const hd_geom samples[] = {{.ci = 1, .dropout = {.p = 0.5f}},
-                                  {.ci = 19},
-                                  {.ci = 3, .hi = 4, .wi = 5, .dropout = {.p = 0.1f}},
-                                  {.ci = 17, .hi = 3, .wi = 3, .dropout = {.p = 0.9f}},
-                                  {.ci = 1, .hi = 6, .wi = 7, .dropout = {.p = 1}}};
-
 const hd_op_rule hd__rule_dropout2d = {
     .fewest = 1,
     .most = 1,
@@ -22,5 +16,5 @@ const hd_op_rule hd__rule_dropout2d = {
     .dx = {HD_OP_dropout2d_dx, {HD_ARG_DY}},
     .in_place = true,
     .flops = {1, 1},
-    HD_SAMPLES(samples),
+    HD_SAMPLES(hd__samples_dropout),
 };

@@ -3,13 +3,6 @@
  * A classifier does not need it at the end: cross_entropy reads scores and includes it. */
 #include "op/op.h"
 
-static const hd_geom samples[] = {{.ci = 1},
-                                  {.ci = 16},
-                                  {.ci = 45},
-                                  {.ci = 3, .hi = 4, .wi = 5},
-                                  {.ci = 17, .hi = 3, .wi = 3},
-                                  {.ci = 1, .hi = 2, .wi = 7}};
-
 const hd_op_rule hd__rule_log_softmax = {
     .fewest = 1,
     .most = 1,
@@ -18,5 +11,5 @@ const hd_op_rule hd__rule_log_softmax = {
     .dx = {HD_OP_log_softmax_dx, {HD_ARG_DY, HD_ARG_Y}},
     .in_place = true,
     .flops = {6, 4}, /* maximum, difference, exponential, sum, two differences; sum, exponential, multiply-add */
-    HD_SAMPLES(samples),
+    HD_SAMPLES(hd__samples_softmax),
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernel/bf16.h"
 #include "op/conv2d/winograd_rule.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
@@ -205,12 +206,14 @@ static double tiled(const hd_geom *g, int height, int width) {
   return tiled_line(height, side) * tiled_line(width, side) / ((double)g->window.kh * g->window.kw * height * width);
 }
 
-double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
+double hd__bench_executed_share(hd_op op, const hd_geom *g, double live, bool bf16) {
   if (op == HD_OP_shifted_linear)
     return live;
   if (op != HD_OP_conv2d && op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw)
     return 1;
   double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo);
+  if (bf16 && bf16_takes(g))
+    return windows * g->conv.pool * g->conv.pool;
   if (op != HD_OP_conv2d && g->conv.pool > 1)
     return windows * live;
   if (hd_geom_is_winograd(g) && op == HD_OP_conv2d_dx)

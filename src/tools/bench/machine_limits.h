@@ -9,8 +9,9 @@ hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds);
 
 /* The share of an operation's dense FLOPs that is executed: of a pooled convolution the outputs that some window reads,
  * of its gradients the `live` share of the pooled gradient, of other gradients the taps outside of the padding, of
- * Winograd's tiles their products, of a shifted linear layer the `live` share of its input. */
-double hd__bench_executed_share(hd_op op, const hd_geom *g, double live);
+ * Winograd's tiles their products, of a shifted linear layer the `live` share of its input. In bfloat16 the outputs
+ * that some window reads are plain sums, and so are the gradients. */
+double hd__bench_executed_share(hd_op op, const hd_geom *g, double live, bool bf16);
 
 /* Measures the limits with the configuration's threads, cpus and placement; *out, NULL at first, is freed with
  * hd__free. A further call measures again and keeps the best: the load of other programs varies. */

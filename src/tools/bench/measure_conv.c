@@ -114,7 +114,7 @@ static void describe(experiment *e, const job *j, hd_bench_op *op) {
   op->calls = 1;
   op->s = hd__median(column, TURNS).value;
   op->flops = (double)hd__op_flops(j->op, g);
-  op->executed_flops = op->flops * hd__bench_executed_share(j->op, g, LIVE);
+  op->executed_flops = op->flops * hd__bench_executed_share(j->op, g, LIVE, false);
   op->bytes_at_once = (images * n + weights) * sizeof(float);
   op->bytes = op->bytes_at_once / n;
   hd__bench_bound(op, e->out->machine);

@@ -127,7 +127,8 @@ static void describe_node(experiment *e, const hd_node *node, const hd_probe_sum
   op->op = hd__op_info(node->op)->name;
   op->calls = sum->calls / steps;
   op->flops = (double)hd__op_flops(node->op, &node->geom) * (double)e->out->batch;
-  op->executed_flops = op->flops * hd__bench_executed_share(node->op, &node->geom, sum->live_rows / sum->rows);
+  op->executed_flops = op->flops * hd__bench_executed_share(node->op, &node->geom, sum->live_rows / sum->rows,
+                                                            e->session->report.facts.precision == HD_PRECISION_BF16);
   const double calls = formed ? 1 : (double)op->calls;
   op->bytes = node_bytes(e, node, calls) - bytes_in_place(e, node, calls);
   op->bytes_at_once = op->bytes / calls;
@@ -253,6 +254,7 @@ static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, double
   const hd_report *report = &e->session->report.facts;
   snprintf(e->out->model, sizeof e->out->model, "%s", report->model);
   snprintf(e->out->data, sizeof e->out->data, "%s", report->data);
+  snprintf(e->out->isa, sizeof e->out->isa, "%s", report->isa);
   e->out->batch = report->batch < e->session->input.train.count ? report->batch : e->session->input.train.count;
   HD_TRY(hd__bench_machine_measure(&e->out->machine, ctx, e->config));
   HD_TRY(measure_threads(e, ctx, seconds * 2 / 3));

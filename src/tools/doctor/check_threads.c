@@ -29,7 +29,7 @@ static hd_status compare_teams(double *factor, hd_ctx *ctx, const hd_machine_fac
 
 static const char *cost_text(char *text, size_t bytes, double factor, int few) {
   if (isfinite(factor))
-    snprintf(text, bytes, "with %d threads a step takes 1/%.2f of the time", few, factor);
+    snprintf(text, bytes, "with %d thread%s a step is %.2f times as fast", few, few > 1 ? "s" : "", factor);
   else
     snprintf(text, bytes, "the cost cannot be measured while other programs use the CPUs");
   return text;

@@ -256,13 +256,20 @@ static hd_status load_entries(float *memory, hd_ctx *ctx, const tensors *from, c
   return HD_OK;
 }
 
+static const char MEAN[] = ".running_mean", BATCHES[] = ".num_batches_tracked";
+
+static bool ends_in(const char *name, const char *end) {
+  size_t length = strlen(name), tail = strlen(end);
+  return length >= tail && !strcmp(name + length - tail, end);
+}
+
 /* Aliases are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
  * follows from the step. */
 static hd_status check_count(hd_ctx *ctx, const tensors *from, const hd_directory *d) {
   const hd_st_list *list = &from->list;
   int count = 0;
   for (int i = 0; i < list->count; i++)
-    count += !hd__tensors_counts_batches(list->tensor[i].name) && !is_left(from, list->tensor[i].name);
+    count += !ends_in(list->tensor[i].name, BATCHES) && !is_left(from, list->tensor[i].name);
   for (int p = 0; p < d->entries; p++)
     count -= !is_left(from, d->entry[p].name) && (d->entry[p].same_as < 0 || hd__st_find(list, d->entry[p].name));
   return count == 0
@@ -336,7 +343,7 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
 }
 
 bool hd__checkpoint_holds(const hd_st_tensor *tensor) {
-  return hd__st_is_float(tensor) || hd__tensors_counts_batches(tensor->name);
+  return hd__st_is_float(tensor) || ends_in(tensor->name, BATCHES);
 }
 
 /* ---- The names of the tensors ---- */
@@ -352,13 +359,6 @@ void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entr
   if (state >= 0)
     suffix = hd__tensors_state_suffix((hd_op)entry->update, state);
   snprintf(name, HD_TENSOR_NAME_BYTES, "%s%s%s", entry->name, *suffix ? "." : "", suffix);
-}
-
-static const char MEAN[] = ".running_mean", BATCHES[] = ".num_batches_tracked";
-
-static bool ends_in(const char *name, const char *end) {
-  size_t length = strlen(name), tail = strlen(end);
-  return length >= tail && !strcmp(name + length - tail, end);
 }
 
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name) {
@@ -444,8 +444,6 @@ const hd_counter hd__counter_table[HD_COUNTERS] = {
     {"owes_evaluation", HD_ST_I64, offsetof(hd_counters, owes_evaluation), true},
     {"arithmetic_version", HD_ST_I64, offsetof(hd_counters, arithmetic), true},
 };
-
-bool hd__tensors_counts_batches(const char *name) { return ends_in(name, BATCHES); }
 
 void hd__checksum_text(char text[HD_CHECKSUM_BYTES], uint64_t sum) {
   snprintf(text, HD_CHECKSUM_BYTES, "%016llx", (unsigned long long)sum);

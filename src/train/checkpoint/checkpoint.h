@@ -132,9 +132,6 @@ const float *hd__tensors_entry(hd_values values, const hd_store_entry *entry);
 /* Where the weights (0) and the states (from 1 up) of a saved version start, in floats. */
 int64_t hd__tensors_offset(const hd_directory *d, int part);
 
-/* Whether this is the name of a batch norm's count of batches. */
-bool hd__tensors_counts_batches(const char *name);
-
 /* A file's XXH3 as run.json stores it. */
 void hd__checksum_text(char text[HD_CHECKSUM_BYTES], uint64_t sum);
 

@@ -59,13 +59,6 @@ static bool is_mask(const hd_st_tensor *t) {
   return (!strcmp(rest, "attn.bias") && t->shape.rank == 4) || !strcmp(rest, "attn.masked_bias");
 }
 
-static const hd_store_entry *find_entry(const hd_directory *d, const char *name) {
-  for (int i = 0; i < d->entries; i++)
-    if (!strcmp(d->entry[i].name, name))
-      return &d->entry[i];
-  return NULL;
-}
-
 /* Whether the file has GPT-2's names and the model has not. */
 static bool applies(const hd_st_list *list, const hd_directory *d) {
   bool found = false;
@@ -73,7 +66,7 @@ static bool applies(const hd_st_list *list, const hd_directory *d) {
     const char *rest;
     found =
         found || (block_of(&rest, without_prefix(list->tensor[i].name)) >= 0 && !strcmp(rest, "attn.c_attn.weight"));
-    if (ends(list->tensor[i].name, "attn.c_attn.weight") && find_entry(d, list->tensor[i].name))
+    if (ends(list->tensor[i].name, "attn.c_attn.weight") && hd__directory_find(d, list->tensor[i].name))
       return false;
   }
   return found;
@@ -106,7 +99,7 @@ static hd_status find_orientation(orientation *out, const hd_st_list *list, hd_c
   for (int i = 0; i < list->count; i++) {
     char name[HD_NAME_BYTES];
     rename_tensor(name, list->tensor[i].name);
-    const hd_store_entry *entry = is_turnable(list->tensor[i].name) ? find_entry(d, name) : NULL;
+    const hd_store_entry *entry = is_turnable(list->tensor[i].name) ? hd__directory_find(d, name) : NULL;
     const orientation is = entry ? orientation_of(&list->tensor[i], entry) : NOT_KNOWN;
     if (is != NOT_KNOWN && *out != NOT_KNOWN && is != *out)
       return hd__fail(ctx, HD_E_FORMAT,

@@ -253,7 +253,9 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const json_t *record, const
   const char *how = json_string_value(json_object_get(end, "end"));
   if (!start)
     return hd__fail(ctx, HD_E_USAGE,
-                    "%s: expected history.jsonl, found none: an earlier heddle made the run; train it again", run);
+                    "%s: expected a run's folder with history.jsonl, found none; name the run, not a step of it, and "
+                    "train a run of an earlier heddle again",
+                    run);
   hd_ctx begun = {0};
   if ((!how || strcmp(how, "done")) && hd__checkpoint_check_begun(&begun, run) != HD_OK)
     return hd__fail(ctx, HD_E_USAGE, "%s", begun.message);

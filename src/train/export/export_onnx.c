@@ -10,13 +10,6 @@
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
 
-static const hd_store_entry *find_entry(const hd_directory *d, const char *name) {
-  for (int i = 0; i < d->entries; i++)
-    if (!strcmp(d->entry[i].name, name))
-      return &d->entry[i];
-  return NULL;
-}
-
 /* Of the record, as JSON; NULL: none. */
 typedef struct record_texts {
   char *class_names, *features;
@@ -38,7 +31,7 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
     mean[f->count + i] = f->feature[i].std;
   }
   for (int p = 0; p < graph->param_count; p++)
-    param[p] = hd__tensors_entry(values, find_entry(d, graph->values[graph->params[p].value].name));
+    param[p] = hd__tensors_entry(values, hd__directory_find(d, graph->values[graph->params[p].value].name));
   const int channels = network->normalise.shift ? hd__shape_image(&graph->values[graph->input].shape).dim[0] : 0;
   for (int c = 0; c < channels; c++)
     shift[c] = network->normalise.shift[c] + network->normalise.left;

@@ -56,7 +56,7 @@ static hd_status judge(const hd_exec_outcome *out, hd_ctx *ctx, const hd_feed *f
     hd__feed_target(target, feed, i, (int32_t)outputs);
     table->run[loss->op](&call);
     out->loss[i] = *value;
-    hd__exec_write_outcome(out, i, score, (int32_t)scores);
+    hd__exec_write_outcome(out, i, score, &is->plan->io);
   }
   return HD_OK;
 }

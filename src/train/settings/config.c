@@ -453,7 +453,8 @@ static hd_status at_origin(const hd_config *config, hd_ctx *ctx, hd_option_id id
 static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_option_id id, int64_t n) {
   if ((n & (n - 1)) == 0)
     return HD_OK;
-  return REFUSE(config, ctx, id, "--%s expects a power of two, found %lld", hd_option_at(id)->name, (long long)n);
+  return REFUSE(config, ctx, id, "--%s expects a power of two, found %lld; write 1, 2, 4 or 8, for example",
+                hd_option_at(id)->name, (long long)n);
 }
 
 /* Refuses options of a range of rows that were given and do not apply. */

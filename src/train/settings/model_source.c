@@ -212,7 +212,8 @@ void hd__network_fini(hd_network *network) {
   hd__free(network->name);
   hd__free(network->input.mean);
   hd__free(network->classes.text);
-  hd__target_fini(&network->target);
+  hd__free(network->target.weight);
+  hd__free(network->target.head);
   *network = (hd_network){0};
 }
 
@@ -238,24 +239,6 @@ static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char
   return hd__fail(ctx, HD_E_SHAPE,
                   "%s: expected the input %s of the data set %s, found input %s; %schange 'input' or --data",
                   network->source, wanted, data_name, found, recipe);
-}
-
-hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_split *split,
-                            const char *data_name, bool transformed) {
-  hd_shape image = {3, {split->channels, split->height, split->width}};
-  const hd_shape *input = &graph->values[graph->input].shape, of_image = hd__shape_image(input);
-  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
-  if (split->mixed)
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected samples of one size, found %s; resize them with a transform: "
-                    "--transforms '[{resize: [64, 64]}, to_float, normalise]'",
-                    data_name, split->mixed);
-  bool fits = split->flat && of_image.dim[0] == 1 && hd__shape_elems(input) == split->width;
-  if (!fits && !hd__shape_equal(&image, &of_image))
-    return refuse_input(ctx, network, hd__shape_text(wanted, sizeof wanted, &image),
-                        hd__shape_text(found, sizeof found, input), data_name,
-                        !transformed && of_image.dim[0] == split->channels);
-  return hd__target_check(ctx, &network->target, split, network->source, data_name);
 }
 
 hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *network) {
@@ -299,13 +282,6 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
   for (int32_t i = 0; i < out->scores; i++)
     out->weight[i] = (double)weight[i];
   return HD_OK;
-}
-
-void hd__target_fini(hd_target *target) {
-  hd__free(target->weight);
-  hd__free(target->head);
-  target->weight = NULL;
-  target->head = NULL;
 }
 
 /* Class labels as targets: probabilities are 0 or 1. */
@@ -440,8 +416,9 @@ static hd_status check_masks(hd_ctx *ctx, const hd_target *target, const hd_spli
   return check_labels(ctx, target, split, source, data_name);
 }
 
-hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
-                           const char *data_name) {
+/* Whether the split's targets are what the loss reads; `source` names the model, `data_name` the data in messages. */
+static hd_status check_target(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
+                              const char *data_name) {
   if (split->window && (target->loss != HD_OP_cross_entropy || target->places != split->width))
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected scores for each of the %d tokens of a window of %s and the loss cross_entropy, found "
@@ -459,6 +436,24 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split 
     return check_heads(ctx, target, split, source, data_name);
   return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);
+}
+
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_split *split,
+                            const char *data_name, bool transformed) {
+  hd_shape image = {3, {split->channels, split->height, split->width}};
+  const hd_shape *input = &graph->values[graph->input].shape, of_image = hd__shape_image(input);
+  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  if (split->mixed)
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected samples of one size, found %s; resize them with a transform: "
+                    "--transforms '[{resize: [64, 64]}, to_float, normalise]'",
+                    data_name, split->mixed);
+  bool fits = split->flat && of_image.dim[0] == 1 && hd__shape_elems(input) == split->width;
+  if (!fits && !hd__shape_equal(&image, &of_image))
+    return refuse_input(ctx, network, hd__shape_text(wanted, sizeof wanted, &image),
+                        hd__shape_text(found, sizeof found, input), data_name,
+                        !transformed && of_image.dim[0] == split->channels);
+  return check_target(ctx, &network->target, split, network->source, data_name);
 }
 
 const char *hd__target_loss(const hd_target *target) { return hd__op_info(target->loss)->name; }

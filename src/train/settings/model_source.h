@@ -23,7 +23,6 @@ typedef struct hd_target_head {
  *
  * cross_entropy reads class labels or, where transforms made probabilities of the labels, these. The other losses read
  * numbers, or class labels as numbers where the model has one output. */
-
 typedef struct hd_target {
   hd_op loss;
   int32_t scores;
@@ -38,11 +37,6 @@ typedef struct hd_target {
 } hd_target;
 
 hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph);
-void hd__target_fini(hd_target *target);
-
-/* Whether the split's targets are what the loss reads; `source` names the model, `data_name` the data in messages. */
-hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
-                           const char *data_name);
 
 /* The name of the loss. */
 const char *hd__target_loss(const hd_target *target);
