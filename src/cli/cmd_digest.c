@@ -13,8 +13,8 @@ const cli_command cli_digest = {
     .name = "digest",
     .help = "SHA-256 of a checkpoint's weights",
     .usage =
-        "heddle digest CHECKPOINT [--json]: SHA-256 of the weights of a run, a step's folder or a safetensors file",
+        "heddle digest CHECKPOINT [--json]: SHA-256 of the weights of a run, a step, or a safetensors or ONNX file",
     .options = (const char *const[]){"json", NULL},
     .operands = 1,
-    .operand = "checkpoint (a run's folder, a step's or a safetensors file)",
+    .operand = "checkpoint (a run's folder, a step's, or a safetensors or ONNX file)",
     .run = run};

@@ -387,8 +387,8 @@ static hd_status check_text(hd_ctx *ctx, const json_t *certificate, const hd_map
   if (has_text(file, text) || has_text(file, hd__json_dump_long(certificate, LAYOUT)))
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected a certificate as heddle certify writes it, found other text; make a "
-                  "certificate with heddle certify RUN",
+                  "%s: expected a certificate as heddle certify writes it, found other text, such as other spaces or "
+                  "line ends; verify the original file, or make one with heddle certify RUN",
                   path);
 }
 
