@@ -240,7 +240,7 @@ int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_group *group;
   hd_bench_allreduce_result result = {.struct_bytes = sizeof result};
   hd_status status = start_ranks(&group, &rank, ctx, config);
-  if (rank < 0 || status != HD_OK)
+  if (status != HD_OK || rank < 0)
     return status;
   status = hd_bench_allreduce(&result, ctx, group);
   if (status == HD_OK && rank == 0)
@@ -271,7 +271,7 @@ int bench_rpc(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_group *group;
   hd_bench_rpc_result result = {.struct_bytes = sizeof result};
   hd_status status = start_ranks(&group, &rank, ctx, config);
-  if (rank < 0 || status != HD_OK)
+  if (status != HD_OK || rank < 0)
     return status;
   status = hd_bench_rpc(&result, ctx, group);
   if (status == HD_OK && rank == 0)
